@@ -1,0 +1,41 @@
+"""One scatter for JAX, in the spellings that people know.
+
+`jscatter.tf` (TensorFlow), `jscatter.mint` (MindSpore mint, PyTorch), `jscatter.bnns`
+(Apple) and `jscatter.ops` (JAX) are names for the same few operations; those of `tf`, `mint`
+and `ops` also stand here.
+"""
+
+from jscatter import bnns as bnns
+from jscatter import mint as mint
+from jscatter import ops as ops
+from jscatter import tf as tf
+from jscatter._call import Options as Options
+from jscatter.mint import gather as gather
+from jscatter.mint import index_add as index_add
+from jscatter.mint import index_select as index_select
+from jscatter.mint import scatter as scatter
+from jscatter.mint import scatter_add as scatter_add
+from jscatter.ops import segment_max as segment_max
+from jscatter.ops import segment_mean as segment_mean
+from jscatter.ops import segment_min as segment_min
+from jscatter.ops import segment_prod as segment_prod
+from jscatter.ops import segment_sum as segment_sum
+from jscatter.ops import take as take
+from jscatter.tf import gather_nd as gather_nd
+from jscatter.tf import scatter_nd as scatter_nd
+from jscatter.tf import tensor_scatter_add as tensor_scatter_add
+from jscatter.tf import tensor_scatter_div as tensor_scatter_div
+from jscatter.tf import tensor_scatter_max as tensor_scatter_max
+from jscatter.tf import tensor_scatter_min as tensor_scatter_min
+from jscatter.tf import tensor_scatter_mul as tensor_scatter_mul
+from jscatter.tf import tensor_scatter_nd_add as tensor_scatter_nd_add
+from jscatter.tf import tensor_scatter_nd_div as tensor_scatter_nd_div
+from jscatter.tf import tensor_scatter_nd_max as tensor_scatter_nd_max
+from jscatter.tf import tensor_scatter_nd_min as tensor_scatter_nd_min
+from jscatter.tf import tensor_scatter_nd_mul as tensor_scatter_nd_mul
+from jscatter.tf import tensor_scatter_nd_sub as tensor_scatter_nd_sub
+from jscatter.tf import tensor_scatter_nd_update as tensor_scatter_nd_update
+from jscatter.tf import tensor_scatter_sub as tensor_scatter_sub
+from jscatter.tf import tensor_scatter_update as tensor_scatter_update
+
+__version__ = "0.1.0"

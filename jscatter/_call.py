@@ -1,0 +1,323 @@
+"""From a spelling to the canonical scatter: one jitted function for all of them.
+
+Outside jit stands only what tracing cannot see: the kinds of the arguments, NumPy integers
+wider than JAX's, the normalisation of static values. Everything else is checked once per
+signature, inside; a repeated call costs a dictionary look-up and JAX's own dispatch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypedDict
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, NamedSharding
+
+from jscatter import _canonical, _reduce, _validate, _xla
+from jscatter._scatter import DROP, PROMISE
+from jscatter._scatter import Options as PrimitiveOptions
+
+Mode = Literal["drop", "fill", "clip", "error", "promise_in_bounds"]
+
+
+class Options(TypedDict, total=False):
+    """The keyword-only options that every function takes.
+
+    mode: what an index outside its axis does. "drop" (default; None and "fill" mean the
+      same): a scatter does not apply the update, a gather reads 0. "clip": the index is
+      moved into range. "promise_in_bounds": undefined if there is one. Also the members of
+      `jax.lax.GatherScatterMode`.
+    wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
+      negative index is outside.
+    indices_are_sorted: a promise about the indices as given; undefined when broken.
+    unique_indices: a promise about the indices as given; undefined when broken.
+    implementation: None (default) works everywhere; "xla"; "pallas": the kernel, or
+      NotImplementedError with the reason. Of a gather it binds the gradient's scatter.
+    deterministic: False. (True and "exact" are not written yet.)
+    out_sharding: None. (Other values are not written yet.)
+    """
+
+    mode: Mode | lax.GatherScatterMode | None
+    wrap_negative_indices: bool
+    indices_are_sorted: bool
+    unique_indices: bool
+    implementation: Literal["xla", "pallas"] | None
+    deterministic: bool | Literal["exact"]
+    out_sharding: Any
+
+
+class _Options(NamedTuple):
+    """`Options`, normalised."""
+
+    mode: str = "drop"
+    wrap: bool = False
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
+    implementation: str | None = None
+    out_sharding: Any = None
+
+
+class Call(NamedTuple):
+    """The static part of a call: with the arrays' types, what jit caches on.
+
+    Attributes:
+      function: the public name, "mint.scatter_add".
+      names: the arguments' names for errors: operand (or "shape"), indices, updates.
+      form: "nd", "along", "rows" or "segments".
+      op: "add", "set" ..., or "gather".
+      dim: the dimension of along and rows, the `batch_dims` of nd.
+      shape: the result's shape (nd) or number of rows (segments) where no operand is given.
+      scalar_updates: whether rank-0 updates stand for a constant everywhere (along).
+      ids_rank: the rank that ids must have (rows); None: any.
+      lists: whether nested lists are taken for arrays.
+      options: the normalised options.
+    """
+
+    function: str
+    names: tuple[str, str, str]
+    form: str
+    op: str
+    dim: int = 0
+    shape: tuple[int, ...] = ()
+    scalar_updates: bool = False
+    ids_rank: int | None = 1
+    lists: bool = True
+    options: _Options = _Options()
+
+
+def run(call: Call, operand, indices, updates=None, *, scale=None, given: Options):
+    """Runs a call. `given`: the options as the user wrote them."""
+    if given:
+        call = call._replace(options=_options(call.function, given))
+    target, index, update = call.names
+    if type(indices) not in _seen:
+        indices = _indices(call, index, indices)
+    if operand is not None and type(operand) not in _seen:
+        operand = _array(call, target, operand)
+    if updates is not None and type(updates) not in _seen:
+        updates = _array(call, update, updates, like=operand)
+    return compiled(call, operand, indices, updates, scale)
+
+
+# -- outside jit ------------------------------------------------------------------------
+
+# Types that are known to be jax.Array: isinstance on that class is slow.
+_seen: set[type] = set()
+
+
+def _array(call: Call, name: str, value, like=None):
+    if isinstance(value, jax.Array):
+        _seen.add(type(value))
+        return value
+    array = _validate.array_like(call.function, name, value, call.lists)
+    dtype = getattr(like, "dtype", None)
+    if isinstance(value, list | tuple) and dtype is not None:
+        return _as_weak(array, dtype)
+    return array
+
+
+def _as_weak(array, dtype):
+    """A list of Python numbers takes the operand's dtype, as one Python number does."""
+    kinds = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    is_float = jnp.issubdtype(dtype, jnp.floating)  # ml_dtypes have kind "V" or "f"
+    to = 2 if is_float else kinds.get(np.dtype(dtype).kind, 1)
+    if array.dtype == dtype or kinds.get(array.dtype.kind, 9) > to:
+        return array
+    cast = array.astype(dtype)
+    if to == 1 and not np.array_equal(np.asarray(cast, array.dtype), array):
+        return array  # does not fit: the dtypes' mismatch is reported
+    return cast
+
+
+def _indices(call: Call, name: str, value):
+    """Integers that int32 cannot hold stay out of bounds: JAX would cut them silently."""
+    if isinstance(value, jax.Array):
+        _seen.add(type(value))
+        return value
+    is_list = isinstance(value, list | tuple)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = np.clip(value, -(2**63), 2**63 - 1)
+    array = _validate.array_like(call.function, name, value, call.lists)
+    if is_list and array.size == 0 and isinstance(array, np.ndarray):
+        return array.astype(np.int32)
+    if not isinstance(array, np.ndarray | np.generic):
+        return array
+    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
+    if wide and not jax.config.jax_enable_x64:
+        info = np.iinfo(np.int32)
+        return np.clip(
+            array, max(info.min, np.iinfo(array.dtype).min), info.max
+        ).astype(np.int32)
+    return array
+
+
+_MODES = {
+    None: "drop",
+    "drop": "drop",
+    "fill": "drop",
+    "clip": "clip",
+    "error": "error",
+    "promise_in_bounds": "promise_in_bounds",
+    lax.GatherScatterMode.FILL_OR_DROP: "drop",
+    lax.GatherScatterMode.CLIP: "clip",
+    lax.GatherScatterMode.PROMISE_IN_BOUNDS: "promise_in_bounds",
+}
+
+
+def _options(function: str, given: Options) -> _Options:
+    unknown = given.keys() - Options.__annotations__.keys()
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(
+            f"{function}: the options are {known}; got {', '.join(sorted(unknown))}."
+        )
+    mode = given.get("mode")
+    if not isinstance(mode, str | lax.GatherScatterMode | None) or mode not in _MODES:
+        rule = f"`mode` must be one of {', '.join(repr(m) for m in list(_MODES)[:6])}"
+        error = (
+            ValueError if isinstance(mode, str | lax.GatherScatterMode) else TypeError
+        )
+        _validate.fail(error, function, rule, mode=str(mode))
+    flags = ("wrap_negative_indices", "indices_are_sorted", "unique_indices")
+    values = [_validate.flag(function, n, given.get(n, False)) for n in flags]
+    implementation = _validate.one_of(
+        function, "implementation", given.get("implementation"), (None, "xla", "pallas")
+    )
+    _not_yet(function, "mode", mode, mode == "error")
+    deterministic = given.get("deterministic", False)
+    if not isinstance(deterministic, bool) and deterministic != "exact":
+        rule = "`deterministic` must be False, True or 'exact'"
+        _validate.fail(ValueError, function, rule, deterministic=deterministic)
+    _not_yet(function, "deterministic", deterministic, deterministic is not False)
+    out_sharding = given.get("out_sharding")
+    _not_yet(function, "out_sharding", out_sharding, out_sharding is not None)
+    return _Options(_MODES[mode], *values, implementation)
+
+
+def _not_yet(function: str, name: str, value, asked: bool):
+    if asked:
+        raise NotImplementedError(
+            f"{function}: `{name}` is not written yet for this value; got {value!r}."
+        )
+
+
+# -- inside jit -------------------------------------------------------------------------
+
+
+def jscatter(call: Call, operand, indices, updates, scale):
+    """Validates, makes the form, reduces. Named for what profiles show: jit(jscatter)."""
+    arrays = (operand, indices, updates, scale)
+    out_sharding = call.options.out_sharding
+    if out_sharding is None:
+        return _traced(call, *arrays)
+    mesh = jax.sharding.get_abstract_mesh()
+    if isinstance(out_sharding, NamedSharding):
+        mesh = out_sharding.mesh.abstract_mesh
+    sharding = NamedSharding(mesh, getattr(out_sharding, "spec", out_sharding))
+    axes = zip(mesh.axis_names, mesh.axis_types)
+    explicit = tuple(
+        n for n, t in axes if t == AxisType.Explicit
+    )  # hashed by auto_axes
+    # auto_axes would hide these types from the primitives.
+    _xla.refuse_reduced([jax.typeof(x) for x in arrays if x is not None])
+    if not explicit:
+        return lax.with_sharding_constraint(_traced(call, *arrays), sharding)
+    run = lambda *arrays: _traced(call, *arrays)
+    return jax.sharding.auto_axes(run, axes=explicit, out_sharding=sharding)(*arrays)
+
+
+# Early inlining: inside a user's jit the jaxpr holds the primitive, not a nested jit.
+# `inline=True` meant that up to JAX 0.10 and means "while lowering" where Inline exists.
+_EARLY: Any = getattr(jax, "Inline").JAX_EARLY if hasattr(jax, "Inline") else True
+compiled = jax.jit(jscatter, static_argnums=0, inline=_EARLY)
+
+
+def _traced(call: Call, operand, indices, updates, scale):
+    indices = jnp.asarray(indices)
+    operand, updates = (x if x is None else jnp.asarray(x) for x in (operand, updates))
+    call, operand, updates = _agree(call, operand, indices, updates)
+    indices = _canonical.widen(indices)
+    if call.form == "nd":
+        place = _canonical.nd(operand.shape, indices, call.dim)
+    elif call.form == "along":
+        place = _canonical.along(operand.shape, indices, call.dim)
+    else:
+        place = _canonical.rows(operand.shape, indices, call.dim)
+    o = call.options
+    place = _canonical.resolve(place, wrap=o.wrap, clip=o.mode == "clip")
+    options = _primitive_options(call, place)
+    if call.op == "gather":
+        return _reduce.gather(place, operand, options)
+    if call.op == "mean":
+        return _reduce.mean(place, updates, options)
+    if isinstance(operand, jax.ShapeDtypeStruct):
+        operand = _reduce.fill(call.op, place, updates).reshape(operand.shape)
+    if scale is not None:
+        scale = _validate.scale(call.function, jnp.asarray(scale), operand)
+    return _reduce.scatter(call.op, place, operand, updates, options, scale)
+
+
+def _agree(call: Call, operand, indices, updates):
+    """Checks that the arguments fit each other; afterwards `dim` >= 0, dtypes are equal.
+
+    Where no operand is given a ShapeDtypeStruct stands for it.
+    """
+    function, names = call.function, call.names
+    target, index, update = names
+    if operand is None and call.form == "segments":
+        shape = (*call.shape, *updates.shape[indices.ndim :])
+        if indices.ndim == 1 and (updates.ndim == 0 or updates.shape[0] == 1):
+            # as in jax.ops: one row for all ids
+            updates = jnp.broadcast_to(updates, (*indices.shape, *updates.shape[1:]))
+        _validate.segments(function, names, call.shape[0], indices, updates)
+        operand = jax.ShapeDtypeStruct(shape, updates.dtype)
+    elif operand is None:
+        operand = jax.ShapeDtypeStruct(call.shape, updates.dtype)
+    if call.form == "nd":
+        _validate.nd(function, names, operand, indices, updates, call.dim)
+    elif call.form == "along":
+        constant = call.scalar_updates and updates.ndim == 0
+        src = None if constant else updates
+        dim = _validate.along(function, names, operand, indices, src, call.dim)
+        call = call._replace(dim=dim)
+        if constant:
+            updates = jnp.broadcast_to(updates, indices.shape)
+        elif updates is not None and updates.shape != indices.shape:
+            updates = updates[tuple(slice(n) for n in indices.shape)]  # leading corner
+    elif call.form == "rows":
+        rank = call.ids_rank
+        dim = _validate.rows(function, names, operand, indices, updates, call.dim, rank)
+        call = call._replace(dim=dim)
+    _validate.index_dtype(function, index, indices)
+    if updates is None:
+        _validate.value_dtype(function, target, operand)
+        return call, operand, updates
+    _validate.value_dtype(function, update, updates)
+    if not isinstance(operand, jax.ShapeDtypeStruct):
+        _validate.value_dtype(function, target, operand)
+        updates = _validate.same_dtype(function, names, operand, updates)
+    _validate.op_dtype(function, call.op, update, updates)
+    return call, operand, updates
+
+
+def _primitive_options(call: Call, place) -> PrimitiveOptions:
+    o = call.options
+    # The promises are about the indices as given. Clipping makes duplicates, wrapping
+    # also breaks the order; clipped index vectors may lose it, and so do along's when
+    # their batch does not lead.
+    batch = place.dnums.scatter_indices_batching_dims
+    one = len(place.dnums.scatter_dims_to_operand_dims) == 1
+    leads = batch == tuple(range(len(batch)))
+    clip = o.mode == "clip"
+    return PrimitiveOptions(
+        mode=PROMISE if o.mode == "promise_in_bounds" else DROP,
+        indices_are_sorted=o.indices_are_sorted
+        and not o.wrap
+        and leads
+        and (one or not (clip or call.form == "along")),
+        unique_indices=o.unique_indices and not (clip or o.wrap),
+        implementation=o.implementation,
+        function=call.function,
+    )

@@ -1,0 +1,326 @@
+"""Every error that a user can see, each as `function: rule; got value.`
+
+TypeError for a kind or dtype, ValueError for a rank, size or name. Within one call the
+order is kind, rank, dim, sizes, dtype. The functions see static facts only; the argument
+names are those of the spelling that was called. Nothing here relies on chex, whose
+assertions a user may switch off.
+"""
+
+from __future__ import annotations
+
+import operator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jscatter import _scatter
+
+_MORE_THAN_INT32 = 2**31
+
+
+def fail(error, function: str, rule: str, **got):
+    """Raises `function: rule; got name value, name value.`"""
+    values = ", ".join(f"{name} {describe(value)}" for name, value in got.items())
+    raise error(f"{function}: {rule}" + (f"; got {values}." if got else "."))
+
+
+def describe(value) -> str:
+    """float32[3,4] for an array, its type for what is none, repr for the rest."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
+    if value is None or isinstance(value, bool | int | float | complex | str | tuple):
+        return repr(value)
+    return type(value).__name__
+
+
+# -- outside jit: what tracing cannot see -------------------------------------------------
+
+
+def array_like(function: str, name: str, value, lists: bool):
+    """Returns what jit may take; Python lists become arrays where the spelling has them."""
+    if isinstance(value, np.ndarray | np.generic):
+        if value.dtype.kind in "USOMm":
+            _no_such_dtype(function, name, value.dtype)
+        return value
+    if isinstance(value, jax.Array | bool | int | float | complex):
+        return value
+    if isinstance(value, str | bytes):
+        _no_such_dtype(function, name, type(value).__name__)
+    if isinstance(value, list | tuple):
+        if lists:
+            return _from_list(function, name, value)
+        rule = (
+            f"`{name}` must be an array, not a {type(value).__name__}: jnp.asarray it"
+        )
+        fail(TypeError, function, rule)
+    if hasattr(value, "__jax_array__"):
+        return value.__jax_array__()
+    fail(TypeError, function, f"`{name}` must be an array", **{name: value})
+
+
+def _no_such_dtype(function, name, dtype):
+    rule = f"`{name}` must be numeric or bool; JAX has no strings, objects or dates"
+    raise TypeError(f"{function}: {rule}; got {dtype}.")
+
+
+def _from_list(function, name, value):
+    try:
+        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
+            return jnp.asarray(value)  # a list that holds tracers or device arrays
+        array = np.asarray(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        rule = f"`{name}` must be a rectangular nested list of numbers"
+        raise ValueError(f"{function}: {rule} ({error}).") from None
+    if array.dtype.kind in "USO":
+        _no_such_dtype(function, name, array.dtype)
+    return array
+
+
+def dim(function: str, name: str, value) -> int:
+    """`dim` as a Python int; its range is checked where the rank is known."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        rule = f"`{name}` must be an int"
+        if isinstance(value, np.ndarray | jax.Array | list):
+            rule += " (PyG's order is `scatter(src, index, dim)`: see `jscatter.pyg`)"
+        fail(TypeError, function, rule, **{name: value})
+    return int(value)
+
+
+def shape(function: str, name: str, value) -> tuple[int, ...]:
+    """`shape` as a tuple of Python ints (or symbolic sizes)."""
+    if isinstance(value, jax.core.Tracer):
+        fail(TypeError, function, f"`{name}` must be static", **{name: value})
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        value = np.asarray(value)
+        if value.ndim > 1 or not (value.dtype.kind in "iu" or value.size == 0):
+            rule = f"`{name}` must be an int or integers of rank 1"
+            fail(TypeError, function, rule, **{name: value})
+        value = value.tolist()
+    sizes = value if isinstance(value, tuple | list) else (value,)
+    return tuple(size(function, name, n) for n in sizes)
+
+
+def size(function: str, name: str, value):
+    """One static size: anything with `__index__`, or a symbolic size."""
+    if isinstance(value, jax.core.Tracer):
+        fail(TypeError, function, f"`{name}` must be static", **{name: value})
+    if jax.export.is_symbolic_dim(value):
+        return value
+    try:
+        n = operator.index(value)
+    except TypeError:
+        fail(TypeError, function, f"`{name}` must hold integers", **{name: value})
+    if isinstance(value, bool):
+        fail(TypeError, function, f"`{name}` must hold integers", **{name: value})
+    if n < 0:
+        fail(ValueError, function, f"`{name}` must not be negative", **{name: n})
+    return n
+
+
+def flag(function: str, name: str, value) -> bool:
+    """A promise or switch as a Python bool."""
+    if not isinstance(value, bool | np.bool_):
+        rule = f"`{name}` must be True or False, and static"
+        fail(TypeError, function, rule, **{name: value})
+    return bool(value)
+
+
+def one_of(function: str, name: str, value, allowed: tuple):
+    """A name out of a closed list."""
+    if not isinstance(value, str | None) or value not in allowed:
+        error = ValueError if isinstance(value, str) else TypeError
+        rule = f"`{name}` must be one of {', '.join(map(repr, allowed))}"
+        fail(error, function, rule, **{name: value})
+    return value
+
+
+# -- inside jit: shapes and dtypes ---------------------------------------------------------
+
+
+def nd(function, names, operand, indices, updates, batch_dims=0):
+    """`updates.shape == indices.shape[:-1] + operand.shape[batch_dims + K:]`."""
+    target, index, update = names
+    law = target if target == "shape" else f"{target}.shape"
+    got = {index: indices, target: operand.shape if target == "shape" else operand}
+    if indices.ndim < 1:
+        rule = f"`{index}` must have rank 1 or more: its last dimension is the index"
+        fail(ValueError, function, rule, **{index: indices})
+    if not 0 <= batch_dims < indices.ndim or batch_dims > operand.ndim:
+        rule = f"`batch_dims` must be less than the rank of `{index}`"
+        fail(ValueError, function, rule, batch_dims=batch_dims, **got)
+    if indices.shape[:batch_dims] != operand.shape[:batch_dims]:
+        rule = (
+            f"`{index}` and `{target}` must agree in the first `batch_dims` dimensions"
+        )
+        fail(ValueError, function, rule, batch_dims=batch_dims, **got)
+    depth = indices.shape[-1]
+    if type(depth) is not int:
+        rule = f"the last dimension of `{index}` must be static"
+        fail(ValueError, function, rule, **got)
+    if depth > operand.ndim - batch_dims:
+        rest = " - batch_dims" if batch_dims else ""
+        rule = f"`{index}.shape[-1]` must be at most the rank of `{target}`{rest}"
+        fail(ValueError, function, rule, **got)
+    expected = indices.shape[:-1] + operand.shape[batch_dims + depth :]
+    if updates is not None and updates.shape != expected:
+        rule = f"`{update}.shape` must be {index}.shape[:-1] + {law}[{depth}:] = {expected}"
+        fail(ValueError, function, rule, **{update: updates}, **got)
+    _rows_fit(function, target, operand.shape[batch_dims : batch_dims + depth])
+
+
+def along(function, names, operand, index, updates, dim) -> int:
+    """MindSpore's and PyTorch's rule for `dim`; returns it in [0, rank)."""
+    arrays = dict(zip(names, (operand, index, updates)))
+    if updates is None:
+        arrays.pop(names[2])
+    for name, x in arrays.items():
+        if x.ndim < 1:
+            fail(
+                ValueError, function, f"`{name}` must have rank 1 or more", **{name: x}
+            )
+    if len({x.ndim for x in arrays.values()}) > 1:
+        listed = ", ".join(f"`{name}`" for name in arrays)
+        fail(ValueError, function, f"{listed} must have the same rank", **arrays)
+    dim = dim_in_range(function, "dim", dim, operand)
+    target, ids, update = names
+    for d, n in enumerate(index.shape):
+        if update in arrays and not _at_most(n, updates.shape[d]):
+            rule = f"`{ids}.shape[{d}]` must be at most `{update}.shape[{d}]`"
+            fail(ValueError, function, rule, **arrays)
+        if d != dim and not _at_most(n, operand.shape[d]):
+            rule = f"`{ids}.shape[{d}]` must be at most `{target}.shape[{d}]`"
+            fail(ValueError, function, f"{rule} (dim is {dim})", **arrays)
+    _rows_fit(function, target, (operand.shape[dim],))
+    return dim
+
+
+def rows(function, names, operand, ids, updates, dim, ids_rank) -> int:
+    """One id per slice along `dim`; returns it in [0, rank). ids_rank None: any."""
+    target, index, update = names
+    if operand.ndim < 1:
+        rule = f"`{target}` must have rank 1 or more"
+        fail(ValueError, function, rule, **{target: operand})
+    if ids_rank is not None and ids.ndim != ids_rank:
+        fail(
+            ValueError, function, f"`{index}` must have rank {ids_rank}", **{index: ids}
+        )
+    dim = dim_in_range(function, "dim", dim, operand)
+    expected = operand.shape[:dim] + ids.shape + operand.shape[dim + 1 :]
+    if updates is not None and updates.shape != expected:
+        rule = (
+            f"`{update}.shape` must be `{target}.shape` with dimension {dim} as long as"
+            f" `{index}`, {expected}"
+        )
+        got = {update: updates, target: operand, index: ids}
+        fail(ValueError, function, rule, **got)
+    _rows_fit(function, target, (operand.shape[dim],))
+    return dim
+
+
+def segments(function, names, num_segments, ids, data):
+    """The shape of the ids is a prefix of the data's (TensorFlow's meaning)."""
+    _, index, update = names
+    if data.shape[: ids.ndim] != ids.shape:
+        rule = f"`{index}.shape` must be a prefix of `{update}.shape`"
+        mismatch = [
+            d for d in range(min(ids.ndim, data.ndim)) if data.shape[d] != ids.shape[d]
+        ]
+        where = f" (dimension {mismatch[0]} differs)" if mismatch else ""
+        fail(ValueError, function, rule + where, **{index: ids, update: data})
+    _rows_fit(function, "num_segments", (num_segments,))
+
+
+def _at_most(n, limit) -> bool:
+    """Sizes that may be symbolic: not provably larger is let through where equal."""
+    try:
+        return bool(n <= limit)
+    except jax.errors.InconclusiveDimensionOperation:
+        return bool(n == limit)
+
+
+def dim_in_range(function, name, dim, operand) -> int:
+    if not -operand.ndim <= dim < operand.ndim:
+        rule = f"`{name}` must be in [{-operand.ndim}, {operand.ndim})"
+        fail(ValueError, function, rule, **{name: dim})
+    return dim % operand.ndim
+
+
+def _rows_fit(function, name, sizes):
+    """Else an id clamped to int32's maximum would name a row."""
+    for n in sizes:
+        if type(n) is int and n >= _MORE_THAN_INT32 and not jax.config.jax_enable_x64:
+            rule = (
+                f"a dimension of `{name}` has more rows than int32 can name: enable x64"
+            )
+            fail(ValueError, function, rule, size=n)
+
+
+def index_dtype(function, name, indices):
+    """Any integer dtype; mint takes int32 and int64 only, as its documentation says."""
+    if function.startswith("mint."):
+        if indices.dtype not in (np.int32, np.int64):
+            rule = f"`{name}` must be int32 or int64"
+            fail(TypeError, function, rule, **{name: indices})
+    elif not jnp.issubdtype(indices.dtype, jnp.integer):
+        fail(
+            TypeError,
+            function,
+            f"`{name}` must have an integer dtype",
+            **{name: indices},
+        )
+
+
+def value_dtype(function, name, x):
+    """Numbers and bools that have a zero."""
+    if not (jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool):
+        fail(TypeError, function, f"`{name}` must be numeric or bool", **{name: x})
+    if x.dtype.name in _scatter.WITHOUT_ZERO:
+        rule = f"`{name}` must have a dtype that holds a zero"
+        fail(TypeError, function, rule, **{name: x})
+
+
+def same_dtype(function, names, operand, updates):
+    """`updates` as the operand's dtype: equal, or weakly typed and of no higher kind."""
+    if updates.dtype == operand.dtype:
+        return updates
+    if jax.typeof(updates).weak_type and _kind(updates) <= _kind(operand):
+        return updates.astype(operand.dtype)
+    rule = f"`{names[2]}` must have the dtype of `{names[0]}`"
+    fail(TypeError, function, rule, **{names[2]: updates, names[0]: operand})
+
+
+def scale(function, value, operand):
+    """`alpha`: a number of no higher kind than the operand's."""
+    if value.ndim:
+        fail(ValueError, function, "`alpha` must be a scalar", alpha=value)
+    if _kind(value) > _kind(operand):
+        fail(
+            TypeError,
+            function,
+            "`alpha` must fit the dtype",
+            alpha=value,
+            input=operand,
+        )
+    return value
+
+
+def _kind(x) -> int:
+    kinds = (np.bool_, jnp.integer, jnp.floating, jnp.complexfloating)
+    return next(k for k, kind in enumerate(kinds) if jnp.issubdtype(x.dtype, kind))
+
+
+def op_dtype(function, op, name, x):
+    """What a reduction cannot do with a dtype."""
+    is_bool = x.dtype == bool
+    is_complex = jnp.issubdtype(x.dtype, jnp.complexfloating)
+    refused = {
+        "subtract": is_bool and "bool has no subtraction",
+        "divide": not jnp.issubdtype(x.dtype, jnp.inexact)
+        and "division needs a float or complex dtype",
+        "mean": is_bool and "bool has no mean",
+        "min": is_complex and "complex numbers have no order",
+        "max": is_complex and "complex numbers have no order",
+    }.get(op)
+    if refused:
+        fail(TypeError, function, refused, **{name: x})

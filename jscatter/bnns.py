@@ -1,0 +1,147 @@
+"""Apple's spelling: BNNSScatterND and BNNSGatherND of the Accelerate framework.
+
+`scatter_nd(op, input, indices, output)` combines `input` into `output` and returns the new
+output: there is no status code and nothing is written in place. `indices` holds index
+vectors on its last dimension, of which there may be fewer than `output` has dimensions:
+the rest is a slice.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Unpack
+
+from jscatter import _call, _validate
+from jscatter._call import Call, Options
+
+
+class ReduceFunction(enum.IntEnum):
+    """BNNSReduceFunction with Apple's numbers."""
+
+    MAX = 0
+    MIN = 1
+    ARG_MAX = 2
+    ARG_MIN = 3
+    MEAN = 4
+    MEAN_NON_ZERO = 5
+    SUM = 6
+    SUM_SQUARE = 7
+    SUM_LOG = 8
+    L1_NORM = 9
+    LOGICAL_OR = 10
+    ANY = 10
+    LOGICAL_AND = 11
+    ALL = 11
+    L2_NORM = 12
+    LOG_SUM_EXP = 13
+    PRODUCT = 14
+    NONE = 15
+    LOG_SUM = 16
+
+
+_OPS = {
+    ReduceFunction.NONE: "set",
+    ReduceFunction.SUM: "add",
+    ReduceFunction.PRODUCT: "multiply",
+    ReduceFunction.MAX: "max",
+    ReduceFunction.MIN: "min",
+}
+
+
+def scatter_nd(
+    op,
+    input,
+    indices,
+    output,
+    filter_params=None,
+    *,
+    epsilon=0.0,
+    **options: Unpack[Options],
+):
+    """`output` with `input` combined into it at `indices`: BNNSScatterND.
+
+    A cell that receives the updates S becomes, with what it held, o: SUM o + sum of S,
+    PRODUCT o times the product of S, MAX and MIN those of o and S, NONE one of S (which
+    one, Apple does not say either). A cell that receives nothing keeps o.
+
+    Args:
+      op: a `ReduceFunction`, its number, or its name in any case. Only NONE, SUM, PRODUCT,
+        MAX and MIN are written yet.
+      input: the updates; `indices.shape[:-1] + output.shape[K:]`, the dtype of `output`.
+      indices: integers `[..., K]`, K at most the rank of `output`.
+      output: what is combined into.
+      filter_params: None; Apple's run-time parameters have no meaning here.
+      epsilon: a number, for SUM_LOG (not written yet).
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `output`.
+
+    Raises:
+      TypeError: an argument's kind or dtype; `filter_params` other than None.
+      ValueError: an unknown `op`; shapes against the law.
+      NotImplementedError: an `op` that is not written yet; a derivative but of SUM.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> out = jnp.zeros((3, 2))
+    >>> js.bnns.scatter_nd("none", [[20.0, 21.0]], [[1]], out).tolist()
+    [[0.0, 0.0], [20.0, 21.0], [0.0, 0.0]]
+    """
+    function = "bnns.scatter_nd"
+    reduction = _reduction(function, op)
+    _no_filter_params(function, filter_params)
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
+        _validate.fail(
+            TypeError, function, "`epsilon` must be a number", epsilon=epsilon
+        )
+    if reduction not in _OPS:
+        written = ", ".join(f.name for f in _OPS)
+        raise NotImplementedError(
+            f"{function}: only {written} are written yet; got {reduction.name}."
+        )
+    call = Call(function, ("output", "indices", "input"), "nd", _OPS[reduction])
+    return _call.run(call, output, indices, input, given=options)
+
+
+def gather_nd(input, indices, filter_params=None, **options: Unpack[Options]):
+    """The slices of `input` at `indices`; 0 where an index is outside: BNNSGatherND.
+
+    Args:
+      input: an array.
+      indices: integers `[..., K]`, K at most the rank of `input`.
+      filter_params: None; Apple's run-time parameters have no meaning here.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array `indices.shape[:-1] + input.shape[K:]`.
+
+    Raises:
+      TypeError: an argument's kind or dtype; `filter_params` other than None.
+      ValueError: shapes against the law.
+
+    >>> import jscatter as js
+    >>> js.bnns.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[1, 0]]).tolist()
+    [3.0]
+    """
+    _no_filter_params("bnns.gather_nd", filter_params)
+    call = Call("bnns.gather_nd", ("input", "indices", "updates"), "nd", "gather")
+    return _call.run(call, input, indices, given=options)
+
+
+def _reduction(function, op) -> ReduceFunction:
+    if isinstance(op, str):
+        if op.upper() in ReduceFunction.__members__:
+            return ReduceFunction[op.upper()]
+        rule = f"`op` must be one of {', '.join(ReduceFunction.__members__)}"
+        _validate.fail(ValueError, function, rule, op=op)
+    number = _validate.dim(function, "op", op)
+    if number not in set(ReduceFunction):
+        _validate.fail(ValueError, function, "`op` must be a ReduceFunction", op=number)
+    return ReduceFunction(number)
+
+
+def _no_filter_params(function, filter_params):
+    if filter_params is not None:
+        rule = "`filter_params` must be None"
+        _validate.fail(TypeError, function, rule, filter_params=filter_params)

@@ -1,0 +1,1 @@
+"""Pallas kernels. None is written yet: `jscatter._select` answers "xla" everywhere."""
