@@ -1,8 +1,8 @@
 """One scatter for JAX, in the spellings that people know.
 
 `jscatter.tf` (TensorFlow), `jscatter.mint` (MindSpore mint, PyTorch), `jscatter.bnns`
-(Apple) and `jscatter.ops` (JAX) are names for the same few operations; those of `tf`, `mint`
-and `ops` also stand here.
+(Apple) and `jscatter.ops` (JAX) are names for the same few operations; those of `tf`,
+`mint` and `ops` also stand here.
 """
 
 from jscatter import bnns as bnns

@@ -1,8 +1,9 @@
 """From a spelling to the canonical scatter: one jitted function for all of them.
 
-Outside jit stands only what tracing cannot see: the kinds of the arguments, NumPy integers
-wider than JAX's, the normalisation of static values. Everything else is checked once per
-signature, inside; a repeated call costs a dictionary look-up and JAX's own dispatch.
+Outside jit stands only what tracing cannot see: the kinds of the arguments, NumPy
+integers wider than JAX's, the normalisation of static values. Everything else is
+checked once per signature, inside; a repeated call costs a dictionary look-up and JAX's
+own dispatch.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Options(TypedDict, total=False):
 
     mode: what an index outside its axis does. "drop" (default; None and "fill" mean the
       same): a scatter does not apply the update, a gather reads 0. "clip": the index is
-      moved into range. "promise_in_bounds": undefined if there is one. Also the members of
-      `jax.lax.GatherScatterMode`.
+      moved into range. "promise_in_bounds": undefined if there is one. Also the members
+      of `jax.lax.GatherScatterMode`.
     wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
       negative index is outside.
     indices_are_sorted: a promise about the indices as given; undefined when broken.
@@ -68,7 +69,8 @@ class Call(NamedTuple):
       form: "nd", "along", "rows" or "segments".
       op: "add", "set" ..., or "gather".
       dim: the dimension of along and rows, the `batch_dims` of nd.
-      shape: the result's shape (nd) or number of rows (segments) where no operand is given.
+      shape: the result's shape (nd) or number of rows (segments) where no operand is
+        given.
       scalar_updates: whether rank-0 updates stand for a constant everywhere (along).
       ids_rank: the rank that ids must have (rows); None: any.
       lists: whether nested lists are taken for arrays.
@@ -101,7 +103,7 @@ def run(call: Call, operand, indices, updates=None, *, scale=None, given: Option
     return compiled(call, operand, indices, updates, scale)
 
 
-# -- outside jit ------------------------------------------------------------------------
+# -- outside jit -----------------------------------------------------------------------
 
 # Types that are known to be jax.Array: isinstance on that class is slow.
 _seen: set[type] = set()
@@ -132,7 +134,7 @@ def _as_weak(array, dtype):
 
 
 def _indices(call: Call, name: str, value):
-    """Integers that int32 cannot hold stay out of bounds: JAX would cut them silently."""
+    """What int32 cannot hold stays out of bounds: JAX would cut it silently."""
     if isinstance(value, jax.Array):
         _seen.add(type(value))
         return value
@@ -203,11 +205,11 @@ def _not_yet(function: str, name: str, value, asked: bool):
         )
 
 
-# -- inside jit -------------------------------------------------------------------------
+# -- inside jit ------------------------------------------------------------------------
 
 
 def jscatter(call: Call, operand, indices, updates, scale):
-    """Validates, makes the form, reduces. Named for what profiles show: jit(jscatter)."""
+    """Validates, makes the form, reduces. Profiles show the name: jit(jscatter)."""
     arrays = (operand, indices, updates, scale)
     out_sharding = call.options.out_sharding
     if out_sharding is None:
@@ -229,8 +231,8 @@ def jscatter(call: Call, operand, indices, updates, scale):
 
 
 # Early inlining: inside a user's jit the jaxpr holds the primitive, not a nested jit.
-# `inline=True` meant that up to JAX 0.10 and means "while lowering" where Inline exists.
-_EARLY: Any = getattr(jax, "Inline").JAX_EARLY if hasattr(jax, "Inline") else True
+# Where jax.Inline exists, `inline=True` has come to mean "while lowering".
+_EARLY: Any = jax.Inline.JAX_EARLY if hasattr(jax, "Inline") else True
 compiled = jax.jit(jscatter, static_argnums=0, inline=_EARLY)
 
 
@@ -260,7 +262,7 @@ def _traced(call: Call, operand, indices, updates, scale):
 
 
 def _agree(call: Call, operand, indices, updates):
-    """Checks that the arguments fit each other; afterwards `dim` >= 0, dtypes are equal.
+    """Checks that the arguments fit each other; then `dim` >= 0 and dtypes are equal.
 
     Where no operand is given a ShapeDtypeStruct stands for it.
     """

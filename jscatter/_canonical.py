@@ -23,7 +23,7 @@ def nd(shape, indices, batch_dims: int = 0) -> Scatter:
     updates_shape = batch + shape[batch_dims + depth :]
     if depth == 0:
         # Every update is a whole slice. XLA miscompiles empty index vectors (CPU, JAX
-        # 0.10.2) and crashes on some (rank 0): give the operand a dimension of length 1.
+        # 0.10.2) and crashes on some (rank 0): index a dimension of length 1 instead.
         shape = (*shape[:batch_dims], 1, *shape[batch_dims:])
         depth, indices = 1, jnp.zeros((*batch, 1), np.int32)
     indexed = tuple(range(batch_dims, batch_dims + depth))
@@ -40,8 +40,8 @@ def nd(shape, indices, batch_dims: int = 0) -> Scatter:
 def along(shape, index, dim: int) -> Scatter:
     """`out[i, index[i, j]] = src[i, j]` for dim 1: mint and torch `scatter(dim)`.
 
-    A dimension where index and operand agree is a batching dimension, so sharding it costs
-    nothing; where index is shorter its position is one more index component.
+    A dimension where index and operand agree is a batching dimension, so sharding it
+    costs nothing; where index is shorter its position is one more index component.
     """
     ndim = len(shape)
     same = [d for d in range(ndim) if d != dim and _equal(index.shape[d], shape[d])]
@@ -83,7 +83,7 @@ def _equal(a, b) -> bool:
 
 
 def _checked(scatter: Scatter) -> Scatter:
-    """Our own invariants. A failure here is a bug of jscatter, never the caller's fault."""
+    """Our own invariants: a failure is a bug of jscatter, not the caller's fault."""
     import chex  # 70 to 110 ms: not at import
 
     d, indices = scatter.dnums, scatter.indices
@@ -98,7 +98,7 @@ def _checked(scatter: Scatter) -> Scatter:
     return scatter
 
 
-# -- indices ----------------------------------------------------------------------------
+# -- indices ---------------------------------------------------------------------------
 
 
 def widen(indices):
@@ -122,8 +122,8 @@ def widen(indices):
 def resolve(scatter: Scatter, *, wrap: bool, clip: bool) -> Scatter:
     """Wraps, then clips (NumPy's order): afterwards only the primitives' rule is left.
 
-    Being arithmetic on indices it needs no rule of its own under any transformation, and
-    the gradient of a clipped update goes where its value went.
+    Being arithmetic on indices it needs no rule of its own under any transformation,
+    and the gradient of a clipped update goes where its value went.
     """
     if not (wrap or clip):
         return scatter

@@ -1,4 +1,4 @@
-"""Two linear primitives, `scatter_add` and `gather`: each is the transpose of the other.
+"""Two linear primitives, `scatter_add` and `gather`, each the other's transpose.
 
     scatter_add(operand, indices, updates) -> operand's shape and dtype
     gather(operand, indices)               -> updates' shape, operand's dtype
@@ -8,8 +8,8 @@ one thing that they do not say, the window's sizes, as `window`. An index outsid
 operand, negative ones included, adds nothing in a scatter and reads 0 in a gather.
 That makes the pair exactly adjoint, so every rule below is one or two lines of algebra.
 
-JAX gives no promise of compatibility for `jax.extend` and `jax.interpreters`, so this is
-one of the two files that may import them (the other is the edge form's).
+JAX gives no promise of compatibility for `jax.extend` and `jax.interpreters`, so this
+is one of the two files that may import them (the other is the edge form's).
 """
 
 from __future__ import annotations
@@ -25,32 +25,31 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
 
 from jscatter import _scatter, _select, _xla
-from jscatter._scatter import Options
 
 scatter_add_p = Primitive("jscatter_scatter_add")
 gather_p = Primitive("jscatter_gather")
 
 
-def scatter_add(operand, indices, updates, *, dnums, options=Options()):
-    """operand + updates at indices; see `lax.scatter_add` for the dimension numbers."""
+def scatter_add(operand, indices, updates, *, dnums, options):
+    """Operand + updates at indices; see `lax.scatter_add` for the dimension numbers."""
     arrays = _xla.common_varying(operand, indices, updates)
     return scatter_add_p.bind(*arrays, dnums=dnums, options=options)
 
 
-def gather(operand, indices, *, dnums, window, options=Options()):
-    """The windows of operand at indices; `window` sizes, in `update_window_dims` order."""
+def gather(operand, indices, *, dnums, window, options):
+    """The windows of operand at indices; `window` sizes as in `update_window_dims`."""
     arrays = _xla.common_varying(operand, indices)
     return gather_p.bind(*arrays, dnums=dnums, window=tuple(window), options=options)
 
 
-# -- abstract evaluation ----------------------------------------------------------------
+# -- abstract evaluation ---------------------------------------------------------------
 
 
 def _abstract(out_shape, rule, *avals, **params):
     """Output type: the operand's, except where a mesh axis is Explicit.
 
-    There the sharding must be inferred, and lax already knows how: trace its version and
-    read the type off. No rule of ours can disagree with the lowering or go stale.
+    There the sharding must be inferred, and lax already knows how: trace its version
+    and read the type off. No rule of ours can disagree with the lowering or go stale.
     """
     mesh = jax.sharding.get_abstract_mesh()
     meshes = [mesh, *(a.sharding.mesh for a in avals)]
@@ -76,7 +75,7 @@ def _(operand, indices, **params):
     return _abstract(shape, _xla.gather, operand, indices, **params)
 
 
-# -- derivatives ------------------------------------------------------------------------
+# -- derivatives -----------------------------------------------------------------------
 
 
 def _is_zero(tangent) -> bool:
@@ -109,7 +108,7 @@ def _scatter_add_transpose(ct, operand, indices, updates, *, dnums, options):
     ct_updates = None
     if ad.is_undefined_primal(updates):
         window = tuple(updates.aval.shape[d] for d in dnums.update_window_dims)
-        # The forced implementation was the scatter's; the gather's own transpose is free.
+        # Forced was the scatter; the gather's own transpose is not.
         free = dataclasses.replace(options, implementation=None)
         ct_updates = gather(ct, indices, dnums=dnums, window=window, options=free)
     return ct_operand, None, ct_updates
@@ -129,13 +128,14 @@ def _gather_transpose(ct, operand, indices, *, dnums, window, options):
     return scatter_add(zeros, indices, ct, dnums=dnums, options=options), None
 
 
-# -- batching ---------------------------------------------------------------------------
+# -- batching --------------------------------------------------------------------------
 #
 # Indices unbatched: the batch is one more window dimension. Its place among the window
-# dimensions must be the same in operand and updates; wherever it stands it is left there,
-# so that `vmap(segment_sum, 1, 1)` is one (segments, features) scatter and no transpose.
-# Indices batched: a pair of batching dimensions, which needs the batch in all three
-# arrays (a gather from one shared operand needs it in the indices only).
+# dimensions must be the same in operand and updates; wherever it stands it is left
+# there, so that `vmap(segment_sum, 1, 1)` is one (segments, features) scatter and no
+# transpose.
+# Indices batched: a pair of batching dimensions, which needs the batch in
+# all three arrays (a gather from one shared operand needs it in the indices only).
 
 
 def _insert(dims, at: int) -> tuple[int, ...]:
@@ -192,7 +192,7 @@ def _with_batch(dnums, operand_at: int | None, indices_at: int, updates_at: int)
 
 
 def _batch_indices(indices, at: int, to: int | None = None):
-    """Moves the indices' batch off the index vector's place, or to a place asked for."""
+    """Moves the indices' batch off the index vector's place, or where it is asked."""
     if to is None:
         to = at if at < indices.ndim - 1 else 0
     return jnp.moveaxis(indices, at, to), to
@@ -272,7 +272,7 @@ def _gather_batch(axis_data, args, dims, *, dnums, window, options):
     return gather(operand, indices, dnums=dnums, window=window, options=options), at
 
 
-# -- lowering ---------------------------------------------------------------------------
+# -- lowering --------------------------------------------------------------------------
 
 # The varying type that values have outside any shard_map.
 _NOT_VARYING = jax.typeof(np.float32(0)).manual_axis_type
@@ -295,13 +295,13 @@ def _device_kind(ctx, platform: str) -> str | None:
 
 
 def _vendor(backend) -> str:
-    """ "gpu" backends are lowered for as "cuda" or "rocm"."""
+    """A "gpu" backend is lowered for as "cuda" or "rocm"."""
     version = backend.platform_version.lower()
     return "rocm" if "rocm" in version else "cuda" if "cuda" in version else ""
 
 
 def _lower(name, xla, platform, ctx, *args, **params):
-    """The one lowering rule: asks `_select`, runs what it names, says so in the program."""
+    """The one lowering rule: asks `_select`, runs what it names, says so in a scope."""
     platforms = ctx.platforms or ctx.module_context.platforms
     choice = _select.select(
         name,
@@ -327,7 +327,7 @@ def _lower(name, xla, platform, ctx, *args, **params):
     return mlir.lower_fun(scoped, multiple_results=False)(ctx, *args)
 
 
-# -- registration -----------------------------------------------------------------------
+# -- registration ----------------------------------------------------------------------
 
 
 def _register(primitive, name, xla, jvp, transpose, batch, *static):

@@ -1,8 +1,9 @@
 """Reductions on the two primitives: what each op does with a canonical scatter.
 
-add, subtract and mean are linear and made of the primitives, so their derivatives of every
-order are JAX's own algebra. set, multiply, divide, min and max take their undifferentiated
-forward straight from `_xla`; their derivative rules are not written yet.
+add, subtract and mean are linear and made of the primitives, so their derivatives of
+every order are JAX's own algebra. set, multiply, divide, min and max take their
+undifferentiated forward straight from `_xla`; their derivative rules are not written
+yet.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def identity(op: str, dtype):
     if op not in ("min", "max"):
         return np.ones((), dtype)[()] if op == "multiply" else np.zeros((), dtype)[()]
     sign = -1 if op == "max" else 1
-    if dtype == bool:
+    if dtype.kind == "b":
         return np.bool_(op == "min")
     if jnp.issubdtype(dtype, jnp.integer):
         info = jnp.iinfo(dtype)

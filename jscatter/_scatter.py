@@ -1,8 +1,8 @@
 """The one form that every spelling becomes, and what a call may promise about it.
 
 `lax.ScatterDimensionNumbers` says where the windows of `updates` stand in `operand`. A
-gather is described by the same numbers read the other way: its result has the shape that
-the updates of the mirrored scatter would have.
+gather is described by the same numbers read the other way: its result has the shape
+that the updates of the mirrored scatter would have.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jax import lax
 DROP = lax.GatherScatterMode.FILL_OR_DROP
 PROMISE = lax.GatherScatterMode.PROMISE_IN_BOUNDS
 
-# float8_e8m0fnu has no zero and no sign, so nothing can be scattered into "zeros" of it.
+# float8_e8m0fnu has no zero: nothing can be added into it, nothing dropped.
 WITHOUT_ZERO = ("float8_e8m0fnu",)
 
 
@@ -46,8 +46,8 @@ class Options:
       indices_are_sorted: a promise of the caller.
       unique_indices: a promise of the caller.
       accum_dtype: the dtype that sums are kept in; None for the operand's own.
-      implementation: None, "xla" or "pallas"; binds the scatter (of a gather, the scatter
-        that is its transpose).
+      implementation: None, "xla" or "pallas"; binds the scatter (of a gather, the
+        scatter that is its transpose).
       deterministic: False, True or "exact".
       function: the public function that asked; errors and scope names show it.
     """

@@ -19,8 +19,10 @@ class Kernel(NamedTuple):
     Attributes:
       name: what `explain` and scope names show.
       run: `(*arrays, **params) -> array`, params as the primitive has them.
-      supports: `(*avals, **params) -> str | None`: the reason why not. Static facts only.
-      measured: the device kinds on which it was measured to be right and faster than XLA.
+      supports: `(*avals, **params) -> str | None`: the reason why not. Static facts
+        only.
+      measured: the device kinds on which it was measured to be right and faster than
+        XLA.
     """
 
     name: str
@@ -58,8 +60,9 @@ def select(
       avals: the abstract values of the arrays.
       params: the primitive's static parameters.
       device_kind: the kind of the device that will run it, None where it is unknown.
-      local: whether the arrays are on one device (or on this one's part of a fully manual
-        mesh). Elsewhere an opaque kernel would make the compiler gather its arguments.
+      local: whether the arrays are on one device (or on this one's part of a fully
+        manual mesh). Elsewhere an opaque kernel would make the compiler gather its
+        arguments.
 
     Raises:
       NotImplementedError: "pallas" was asked for and no kernel can do it.

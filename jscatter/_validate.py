@@ -1,9 +1,9 @@
-"""Every error that a user can see, each as `function: rule; got value.`
+"""Every error that a user can see: the function, the rule, the value that broke it.
 
 TypeError for a kind or dtype, ValueError for a rank, size or name. Within one call the
-order is kind, rank, dim, sizes, dtype. The functions see static facts only; the argument
-names are those of the spelling that was called. Nothing here relies on chex, whose
-assertions a user may switch off.
+order is kind, rank, dim, sizes, dtype. The functions see static facts only; the
+argument names are those of the spelling that was called. Nothing here relies on chex,
+whose assertions a user may switch off.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MORE_THAN_INT32 = 2**31
 
 
 def fail(error, function: str, rule: str, **got):
-    """Raises `function: rule; got name value, name value.`"""
+    """Raises an error that reads `function: rule; got name value, name value`."""
     values = ", ".join(f"{name} {describe(value)}" for name, value in got.items())
     raise error(f"{function}: {rule}" + (f"; got {values}." if got else "."))
 
@@ -34,11 +34,11 @@ def describe(value) -> str:
     return type(value).__name__
 
 
-# -- outside jit: what tracing cannot see -------------------------------------------------
+# -- outside jit: what tracing cannot see ----------------------------------------------
 
 
 def array_like(function: str, name: str, value, lists: bool):
-    """Returns what jit may take; Python lists become arrays where the spelling has them."""
+    """What jit may take; Python lists become arrays where the spelling has them."""
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "USOMm":
             _no_such_dtype(function, name, value.dtype)
@@ -135,7 +135,7 @@ def one_of(function: str, name: str, value, allowed: tuple):
     return value
 
 
-# -- inside jit: shapes and dtypes ---------------------------------------------------------
+# -- inside jit: shapes and dtypes -----------------------------------------------------
 
 
 def nd(function, names, operand, indices, updates, batch_dims=0):

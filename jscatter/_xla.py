@@ -1,7 +1,8 @@
 """The one form as `lax` calls: the implementation that every platform has.
 
-The only file that calls `lax.scatter*` and `lax.gather`. Nothing here is differentiated:
-the primitives' rules stand in `_primitive`, those of the other reductions in `_reduce`.
+The only file that calls `lax.scatter*` and `lax.gather`. Nothing here is
+differentiated: the primitives' rules stand in `_primitive`, those of the other
+reductions in `_reduce`.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from jscatter._scatter import PROMISE
 
 
 def scatter_add(operand, indices, updates, *, dnums, options):
-    """operand + updates at indices; bools add as OR."""
-    # Half precision would stop adding at 256 ones. A promise of unique indices means one
-    # sum per cell, which rounds once anyway: then the float32 copy is saved.
+    """Operand + updates at indices; bools add as OR."""
+    # Half precision would stop adding at 256 ones. A promise of unique indices means
+    # one sum per cell, which rounds once anyway: then the float32 copy is saved.
     accum_dtype = None if options.unique_indices else options.accum_dtype
     op = lax.scatter_max if operand.dtype == bool else lax.scatter_add
     return _scatter_with(op, operand, indices, updates, dnums, options, accum_dtype)
@@ -102,7 +103,7 @@ def _int32(indices, operand):
     """Row numbers as int32 wherever they fit; too large stays out of bounds.
 
     `lax.gather(mode="fill")` casts int64 to int32 *before* it tests the bounds, so that
-    2**32 + 1 reads row 1 (JAX 0.10.2 and 0.12, x64 on), while `lax.scatter_add` drops it.
+    2**32 + 1 reads row 1 (JAX 0.10.2 and 0.12, x64 on), which `lax.scatter_add` drops.
     """
     if indices.dtype.itemsize < 8 or any(
         type(n) is int and n >= 2**31 for n in operand.shape
@@ -115,11 +116,11 @@ def _int32(indices, operand):
     return lax.convert_element_type(clipped, np.int32)
 
 
-# -- arrays before they meet lax --------------------------------------------------------
+# -- arrays before they meet lax -------------------------------------------------------
 
 
 def common_varying(*arrays):
-    """Casts every array to the union of the manual mesh axes that any of them varies over.
+    """Casts each array to the union of the manual mesh axes that any varies over.
 
     Without this, `shard_map` sees a replicated operand meet varying updates and forgets
     the psum that belongs to the operand's cotangent: gradients are wrong, silently.
@@ -142,7 +143,7 @@ def common_varying(*arrays):
 
 
 def refuse_reduced(avals) -> None:
-    """JAX's own gather gives wrong gradients for some `reduced` and `unreduced` types."""
+    """JAX's own gather has wrong gradients for some `reduced` and `unreduced` types."""
     for a in avals:
         spec, manual = a.sharding.spec, a.manual_axis_type
         if spec.reduced or spec.unreduced or manual.reduced or manual.unreduced:

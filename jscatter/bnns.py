@@ -1,9 +1,9 @@
 """Apple's spelling: BNNSScatterND and BNNSGatherND of the Accelerate framework.
 
-`scatter_nd(op, input, indices, output)` combines `input` into `output` and returns the new
-output: there is no status code and nothing is written in place. `indices` holds index
-vectors on its last dimension, of which there may be fewer than `output` has dimensions:
-the rest is a slice.
+`scatter_nd(op, input, indices, output)` combines `input` into `output` and returns the
+new output: there is no status code and nothing is written in place. `indices` holds
+index vectors on its last dimension; where they are shorter than the rank of `output`,
+they name slices.
 """
 
 from __future__ import annotations
@@ -65,9 +65,10 @@ def scatter_nd(
     one, Apple does not say either). A cell that receives nothing keeps o.
 
     Args:
-      op: a `ReduceFunction`, its number, or its name in any case. Only NONE, SUM, PRODUCT,
-        MAX and MIN are written yet.
-      input: the updates; `indices.shape[:-1] + output.shape[K:]`, the dtype of `output`.
+      op: a `ReduceFunction`, its number, or its name in any case. Only NONE, SUM,
+        PRODUCT, MAX and MIN are written yet.
+      input: the updates; `indices.shape[:-1] + output.shape[K:]`, the dtype of
+        `output`.
       indices: integers `[..., K]`, K at most the rank of `output`.
       output: what is combined into.
       filter_params: None; Apple's run-time parameters have no meaning here.

@@ -1,12 +1,13 @@
 """MindSpore mint's and PyTorch's spelling: `index` names positions along `dim`.
 
-For `scatter*` and `gather`, `index` has the rank of `input` and names one element each, in
-its own row: with dim 1, `out[i, index[i, j]]` meets `src[i, j]`. `index` may be smaller than
-`src` (its leading corner is read) and than `input`, except that no dimension but `dim` of it
-may be larger. For `index_*`, `index` has rank 1 and names whole slices.
+For `scatter*` and `gather`, `index` has the rank of `input` and names one element each,
+in its own row: with dim 1, `out[i, index[i, j]]` meets `src[i, j]`. `index` may be
+smaller than `src` (its leading corner is read) and than `input`, except that no
+dimension but `dim` of it may be larger. For `index_*`, `index` has rank 1 and names
+whole slices.
 
-`index` must be int32 or int64. Arguments may be nested lists. An index outside `input` is
-dropped (MindSpore leaves that undefined, PyTorch raises); see `jscatter.Options`.
+`index` must be int32 or int64. Arguments may be nested lists. An index outside `input`
+is dropped (MindSpore leaves that undefined, PyTorch raises); see `jscatter.Options`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _ROWS = ("input", "index", "source")
 def scatter_add(input, dim, index, src, **options: Unpack[Options]):
     """Adds the elements of `src` to `input` at `index` along `dim`.
 
-    The rule of `mindspore.mint.scatter_add` and `torch.scatter_add`; for rank 3 and dim 0:
-    `input[index[i][j][k]][j][k] += src[i][j][k]`. Duplicates are summed.
+    The rule of `mindspore.mint.scatter_add` and `torch.scatter_add`; for rank 3 and dim
+    0: `input[index[i][j][k]][j][k] += src[i][j][k]`. Duplicates are summed.
 
     Args:
       input: the target; rank 1 or more. Bools add as OR.
@@ -38,7 +39,8 @@ def scatter_add(input, dim, index, src, **options: Unpack[Options]):
 
     Raises:
       TypeError: an argument's kind or dtype, a `dim` that is no int.
-      ValueError: a rank below 1, ranks that differ, sizes against the rule, `dim` outside.
+      ValueError: a rank below 1, ranks that differ, sizes against the rule, `dim`
+        outside.
 
     >>> import jscatter as js
     >>> js.mint.scatter_add([[1, 2, 3, 4, 5]], 1, [[2, 4]], [[8, 8]]).tolist()
@@ -52,8 +54,8 @@ def scatter_add(input, dim, index, src, **options: Unpack[Options]):
 def scatter(input, dim, index, src, *, reduce=None, **options: Unpack[Options]):
     """`input` with the elements of `src` set, added or multiplied in along `dim`.
 
-    The rule of `mindspore.mint.scatter` and `torch.scatter`. Of duplicates without `reduce`
-    one is taken, which one is not said.
+    The rule of `mindspore.mint.scatter` and `torch.scatter`. Of duplicates without
+    `reduce` one is taken, which one is not said.
 
     Args:
       input: the target; rank 1 or more.
@@ -120,7 +122,8 @@ def index_add(input, dim, index, source, *, alpha=None, **options: Unpack[Option
       dim: an int in [-rank, rank).
       index: int32 or int64 `[N]`.
       source: of the dtype of `input` and its shape, but N in dimension `dim`.
-      alpha: a number that fits the dtype; None is 1. It may be traced and differentiated.
+      alpha: a number that fits the dtype; None is 1. It may be traced and
+        differentiated.
       **options: see `jscatter.Options`.
 
     Returns:

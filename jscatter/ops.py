@@ -1,9 +1,9 @@
-"""JAX's spelling: reductions over segments, drop-in for `jax.ops.segment_*`, and `take`.
+"""JAX's spelling: drop-in for `jax.ops.segment_*`, their mean, and `take`.
 
 `segment_ids` gives one id per row of `data`. Two departures from `jax.ops`: ids of rank
-above 1 mean what TensorFlow says, their shape is a prefix of the data's; and half precision
-is summed in float32 and rounded once. An id outside [0, num_segments), negative ones
-included, drops its row. Arguments are arrays, not lists, as in `jax.ops`.
+above 1 mean what TensorFlow says, their shape is a prefix of the data's; and half
+precision is summed in float32 and rounded once. An id outside [0, num_segments),
+negative ones included, drops its row. Arguments are arrays, not lists, as in `jax.ops`.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def segment_sum(
     The rule of `jax.ops.segment_sum` and `tf.math.unsorted_segment_sum`.
 
     Args:
-      data: rows to be reduced; bools add as OR. For ids of rank 1 a scalar or a single row
-        stands for all.
+      data: rows to be reduced; bools add as OR. For ids of rank 1 a scalar or a single
+        row stands for all.
       segment_ids: integers; their shape is a prefix of the data's. They may repeat and
         need not be sorted.
       num_segments: an int; None takes max + 1, which needs concrete ids.
@@ -54,7 +54,8 @@ def segment_sum(
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
-    >>> js.ops.segment_sum(jnp.array([1, 2, 3, 4]), jnp.array([0, 0, 2, -1]), 3).tolist()
+    >>> ids = jnp.array([0, 0, 2, -1])
+    >>> js.ops.segment_sum(jnp.array([1, 2, 3, 4]), ids, 3).tolist()
     [3, 0, 3]
     """
     promises = (indices_are_sorted, unique_indices)
@@ -80,7 +81,8 @@ def segment_prod(
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
-    >>> js.ops.segment_prod(jnp.array([1, 2, 3, 4]), jnp.array([0, 0, 2, 2]), 3).tolist()
+    >>> ids = jnp.array([0, 0, 2, 2])
+    >>> js.ops.segment_prod(jnp.array([1, 2, 3, 4]), ids, 3).tolist()
     [2, 1, 12]
     """
     promises = (indices_are_sorted, unique_indices)
@@ -99,7 +101,7 @@ def segment_min(
     out_sharding=None,
     **options: Unpack[Options],
 ):
-    """The minimum of the rows of each segment; an empty one is the dtype's highest (inf).
+    """The minimum of the rows of each segment; an empty one is the dtype's highest.
 
     The rule of `jax.ops.segment_min`. NaN propagates. Args, Returns, Raises: as
     `segment_sum`; the derivative is not written yet.
@@ -125,7 +127,7 @@ def segment_max(
     out_sharding=None,
     **options: Unpack[Options],
 ):
-    """The maximum of the rows of each segment; an empty one is the dtype's lowest (-inf).
+    """The maximum of the rows of each segment; an empty one is its lowest.
 
     The rule of `jax.ops.segment_max`. NaN propagates. Args, Returns, Raises: as
     `segment_sum`; the derivative is not written yet.
@@ -153,9 +155,9 @@ def segment_mean(
 ):
     """The mean of the rows of each segment; an empty one is 0.
 
-    The rule of `tf.math.unsorted_segment_mean`. Dropped rows are not counted. Integers give
-    the default float dtype; bools are a TypeError. Half precision is computed in float32
-    and rounded once. Args, Returns, Raises: as `segment_sum`.
+    The rule of `tf.math.unsorted_segment_mean`. Dropped rows are not counted. Integers
+    give the default float dtype; bools are a TypeError. Half precision is computed in
+    float32 and rounded once. Args, Returns, Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js

@@ -4,10 +4,10 @@ The shape law of every scatter here, with `K = indices.shape[-1]`:
 
     updates.shape == indices.shape[:-1] + tensor.shape[K:]
 
-Each index vector names one slice of the tensor (one element where K is its rank). Arguments
-may be nested lists. Unlike TensorFlow on CPU, which raises, an index outside the tensor is
-dropped on every platform, as TensorFlow documents it for GPU; see `jscatter.Options`.
-`name` becomes a named scope in profiles.
+Each index vector names one slice of the tensor (one element where K is its rank).
+Arguments may be nested lists. Unlike TensorFlow on CPU, which raises, an index outside
+the tensor is dropped on every platform, as TensorFlow documents it for GPU; see
+`jscatter.Options`. `name` becomes a named scope in profiles.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def tensor_scatter_nd_mul(
 
     The rule is that of `tf.tensor_scatter_nd_mul`. Bools multiply as AND.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; the derivative is not written yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_mul([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -168,10 +168,11 @@ def tensor_scatter_nd_div(
 
     The rule is that of MindSpore's `tensor_scatter_div`. Float and complex only.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; the derivative is not written yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
 
     >>> import jscatter as js
-    >>> js.tf.tensor_scatter_nd_div([10.0, 20.0, 30.0], [[0], [2], [2]], [1.0, 2.0, 3.0]).tolist()
+    >>> indices = [[0], [2], [2]]
+    >>> js.tf.tensor_scatter_nd_div([10.0, 20.0, 30.0], indices, [1, 2, 3]).tolist()
     [10.0, 20.0, 5.0]
     """
     return _tensor(
@@ -184,9 +185,10 @@ def tensor_scatter_nd_min(
 ):
     """The minimum of `tensor` and its `updates` at `indices`.
 
-    The rule is that of `tf.tensor_scatter_nd_min`. NaN propagates (TensorFlow on CPU drops it).
+    The rule is that of `tf.tensor_scatter_nd_min`. NaN propagates (TensorFlow on CPU
+    drops it).
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; the derivative is not written yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_min([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -202,9 +204,10 @@ def tensor_scatter_nd_max(
 ):
     """The maximum of `tensor` and its `updates` at `indices`.
 
-    The rule is that of `tf.tensor_scatter_nd_max`. NaN propagates (TensorFlow on CPU drops it).
+    The rule is that of `tf.tensor_scatter_nd_max`. NaN propagates (TensorFlow on CPU
+    drops it).
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; the derivative is not written yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_max([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -220,9 +223,10 @@ def tensor_scatter_nd_update(
 ):
     """`tensor` with `updates` in place of what stood at `indices`.
 
-    The rule is that of `tf.tensor_scatter_nd_update`. Of duplicates one is taken, which one is not said.
+    The rule is that of `tf.tensor_scatter_nd_update`. Of duplicates one is taken, which
+    one is not said.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; the derivative is not written yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_update([10, 20, 30], [[0]], [1]).tolist()
