@@ -281,7 +281,7 @@ def value_dtype(function, name, x):
 
 
 def same_dtype(function, names, operand, updates):
-    """`updates` as the operand's dtype: equal, or weakly typed and of no higher kind."""
+    """`updates` in the operand's dtype: equal, or weakly typed and of no higher kind."""
     if updates.dtype == operand.dtype:
         return updates
     if jax.typeof(updates).weak_type and _kind(updates) <= _kind(operand):

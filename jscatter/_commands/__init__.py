@@ -1,0 +1,1 @@
+"""What `python -m jscatter` runs. Nothing here is imported with `jscatter`."""

@@ -1,0 +1,236 @@
+"""Every transformation of every public function, in every index form.
+
+In CI each transformation meets every function and every form at least once; the full
+product is marked `full`.
+"""
+
+import contextlib
+
+import cases
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracle
+import pytest
+from cases import CASES, weighted
+from jax import lax
+from jax.test_util import check_grads
+
+import jscatter as js
+
+ONCE = set(cases.once())
+
+
+def same(got, want, tol=2e-5):
+    def check(g, w):
+        assert g.dtype == w.dtype, (g.dtype, w.dtype)
+        np.testing.assert_allclose(g, w, rtol=tol, atol=tol)
+
+    jax.tree.map(check, got, want)
+
+
+def batch(args, axis=0):
+    return [jnp.stack([a, 2 * a], axis) for a in args]
+
+
+def all_of(args):
+    return tuple(range(len(args)))
+
+
+def without_jit(f, *a):
+    with jax.disable_jit():
+        return f(*a)
+
+
+def scan(f, *a):
+    step = lambda c, _: (c + 1, f(*(c * v for v in a)))
+    return lax.scan(step, np.float32(1), None, 3)
+
+
+def fori(f, *a):
+    step = lambda k, c: c + f(*(k.astype(v.dtype) * v for v in a))
+    return lax.fori_loop(np.int32(0), np.int32(3), step, f(*a))
+
+
+def cond(f, *a):
+    zero = lambda *a: jnp.zeros_like(f(*a))
+    return lax.cond(a[0].sum() < 1e9, f, zero, *a)
+
+
+def custom_vjp(f, *a):
+    g = jax.custom_vjp(f)
+    g.defvjp(lambda *a: jax.vjp(f, *a), lambda pull, ct: pull(ct))
+    return jax.vjp(g, *a)[1](f(*a))
+
+
+FORWARD = {
+    "eager": lambda f, *a: f(*a),
+    "jit": lambda f, *a: jax.jit(f)(*a),
+    "disable_jit": without_jit,
+    "eval_shape": lambda f, *a: jnp.zeros_like(jax.eval_shape(f, *a)),
+    "vmap": lambda f, *a: jax.vmap(f)(*batch(a)),
+    "vmap last": lambda f, *a: jax.vmap(f, -1, -1)(*batch(a, -1)),
+    "vmap of vmap": lambda f, *a: jax.vmap(jax.vmap(f, -1))(*batch(batch(a, -1))),
+    "vmap one argument": lambda f, *a: jax.vmap(lambda v: f(*a[:-1], v))(*batch(a[-1:])),
+    "vmap axis_name": lambda f, *a: jax.vmap(
+        lambda *a: lax.psum(f(*a), "b"), axis_name="b"
+    )(*batch(a)),
+    "scan": scan,
+    "fori": fori,
+    "cond": cond,
+    "checkpoint": lambda f, *a: jax.checkpoint(f)(*a),
+    "map": lambda f, *a: lax.map(lambda a: f(*a), tuple(batch(a))),
+}
+
+
+def grad_scan(f, *a):
+    def total(*a):
+        step = lambda c, s: (c + weighted(f)(*(s * v for v in a)), None)
+        return lax.scan(step, jnp.zeros((), a[0].dtype), jnp.arange(3, dtype="f4"))[0]
+
+    return jax.grad(total, all_of(a))(*a)
+
+
+def third(f, *a):
+    square = lambda *a: (jax.jvp(jax.grad(weighted(f)), a, a)[1] ** 2).sum()
+    return jax.grad(square)(*a)
+
+
+def grad_cond(f, *a):
+    loss = lambda *a: lax.cond(
+        a[0].sum() < 1e9, weighted(f), lambda *a: np.float32(0), *a
+    )
+    return jax.grad(loss)(*a)
+
+
+DERIVATIVES = {
+    "grad": lambda f, *a: jax.grad(weighted(f), all_of(a))(*a),
+    "jit grad": lambda f, *a: jax.jit(jax.grad(weighted(f)))(*a),
+    "jvp": lambda f, *a: jax.jvp(f, a, tuple(v + 1 for v in a)),
+    "jvp of first": lambda f, *a: jax.jvp(lambda x: f(x, *a[1:]), a[:1], a[:1]),
+    "linearize": lambda f, *a: (lambda y, push: (y, push(*a)))(*jax.linearize(f, *a)),
+    "vjp": lambda f, *a: jax.vjp(f, *a)[1](f(*a)),
+    "jacfwd": lambda f, *a: jax.jacfwd(f, all_of(a))(*a),
+    "jacrev": lambda f, *a: jax.jacrev(f, all_of(a))(*a),
+    "hessian": lambda f, *a: jax.hessian(weighted(f), len(a) - 1)(*a),
+    "reverse over reverse": lambda f, *a: jax.jacrev(
+        jax.grad(weighted(f), len(a) - 1)
+    )(*a),
+    "reverse over forward": lambda f, *a: jax.jacrev(jax.jacfwd(weighted(f)))(*a),
+    "forward over forward": lambda f, *a: jax.jacfwd(jax.jacfwd(weighted(f)))(*a),
+    "third order": third,
+    "vmap of grad": lambda f, *a: jax.vmap(jax.grad(weighted(f)))(*batch(a)),
+    "grad of vmap": lambda f, *a: jax.grad(weighted(jax.vmap(f)))(*batch(a)),
+    "linear_transpose": lambda f, *a: jax.linear_transpose(f, *a)(f(*a)),
+    "transpose of last": lambda f, *a: jax.linear_transpose(
+        lambda v: f(*(0 * w for w in a[:-1]), v), a[-1]
+    )(f(*a)),
+    "grad of scan": grad_scan,
+    "grad of cond": grad_cond,
+    "grad of checkpoint": lambda f, *a: jax.grad(weighted(jax.checkpoint(f)))(*a),
+    "custom_vjp": custom_vjp,
+}
+
+
+ALL = FORWARD | DERIVATIVES
+EAGERLY = {"eager", "disable_jit", "vmap of vmap", "grad"}
+KEYS = [
+    pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_transformation(key):
+    case = CASES[key]
+    kinds = ALL if case.linear else FORWARD
+    plain = kinds | {"disable_jit": ALL["eager"]}
+    references = lambda *a: {kind: f(case.reference, *a) for kind, f in plain.items()}
+    want = jax.jit(references)(*case.args)
+    failed = {}
+    for kind, transform in kinds.items():
+        run = lambda *a: transform(case.run, *a)  # noqa: B023
+        try:
+            same((run if kind in EAGERLY else jax.jit(run))(*case.args), want[kind])
+        except Exception as error:  # report every transformation, not the first
+            failed[kind] = f"{type(error).__name__}: {str(error)[:300]}"
+    assert not failed
+
+
+@pytest.mark.parametrize("key", ["tf.scatter_nd nd", "mint.gather along short"])
+def test_finite_differences(key):
+    case = CASES[key]
+    sine = lambda *a: jnp.sin(case.run(*a))
+    check_grads(sine, case.args, 2, ("fwd", "rev"), 3e-2, 3e-2)
+
+
+@pytest.mark.parametrize("form", [*cases.ND, *cases.ALONG, *cases.ROWS])
+def test_vmap_of_each_argument_and_axis(form):
+    """Every subset of (operand, indices, updates), also where the indices are mapped."""
+    kind, dim, x, i, u = (cases.ND | cases.ALONG | cases.ROWS)[form]
+    shape = i.shape if kind == "along" else u.shape
+    if kind == "nd":
+        add, take = js.tf.tensor_scatter_nd_add, js.tf.gather_nd
+    else:
+        along = kind == "along"
+        scatter = js.mint.scatter_add if along else js.mint.index_add
+        gather = js.mint.gather if along else js.mint.index_select
+        add = lambda x, i, u: scatter(x, dim, i, u)
+        take = lambda x, i: gather(x, dim, i)
+    for mask in list(np.ndindex(2, 2, 2))[1:]:
+        for axis in (0, 1, -1):
+            if any(m and axis > v.ndim for m, v in zip(mask, (x, i, u))):
+                continue
+            axes = tuple(axis if m else None for m in mask)
+            args = [
+                np.stack([v, np.flip(v)], axis) if m else v
+                for m, v in zip(mask, (x, i, u))
+            ]
+            each = [
+                [np.take(v, b, axis) if m else v for m, v in zip(mask, args)]
+                for b in range(2)
+            ]
+            want = [oracle.scatter(kind, "add", *one, dim=dim) for one in each]
+            same(jax.vmap(add, axes)(*args), np.stack(want))
+            if mask[0] or mask[1]:
+                want = [oracle.gather(kind, *one[:2], shape, dim=dim) for one in each]
+                same(jax.vmap(take, axes[:2])(*args[:2]), np.stack(want))
+
+
+@pytest.mark.parametrize("key", sorted(ONCE))
+def test_strict_modes_and_internal_checks(key):
+    case = CASES[key]
+    with jax.enable_checks(True):
+        jax.vmap(case.run)(*batch(case.args))
+        if case.linear:
+            jax.hessian(weighted(case.run), len(case.args) - 1)(*case.args)
+
+
+def test_derivatives_that_are_not_written_say_so():
+    nonlinear = [key for key in ONCE if not CASES[key].linear]
+    assert len(nonlinear) > 10
+    for key in nonlinear:
+        case = CASES[key]
+        for transform in ("grad", "jvp", "hessian", "vmap of grad", "grad of scan"):
+            name = case.name.split()[0].replace("_sum", "")
+            with pytest.raises(NotImplementedError, match=f"{name}.*not written yet"):
+                DERIVATIVES[transform](case.run, *case.args)
+
+
+@contextlib.contextmanager
+def counting_traces():
+    from jscatter import _call
+
+    before = _call.compiled._cache_size()
+    counts = []
+    yield counts
+    counts.append(_call.compiled._cache_size() - before)
+
+
+@pytest.mark.parametrize("key", sorted(ONCE))
+def test_second_calls_do_not_retrace(key):
+    case = CASES[key]
+    case.run(*case.args)
+    with counting_traces() as counts:
+        for k in range(3):
+            case.run(*(k * v for v in case.args))
+    assert counts == [0]
