@@ -16,20 +16,35 @@ import numpy as np
 from jax import lax
 from jax.sharding import AxisType, NamedSharding
 
-from jscatter import _canonical, _reduce, _validate, _xla
+from jscatter import _canonical, _reduce, _scatter, _validate, _xla
 from jscatter._scatter import DROP, PROMISE
 from jscatter._scatter import Options as PrimitiveOptions
 
 Mode = Literal["drop", "fill", "clip", "error", "promise_in_bounds"]
 
 
-class Options(TypedDict, total=False):
+class SegmentOptions(TypedDict, total=False):
+    """The options that the `jax.ops` spelling has not among its named arguments.
+
+    wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
+      negative index is outside.
+    implementation: None (default) works everywhere; "xla"; "pallas": the kernel, or
+      NotImplementedError with the reason. Of a gather it binds the gradient's scatter.
+    deterministic: False. (True and "exact" are not written yet.)
+    """
+
+    wrap_negative_indices: bool
+    implementation: Literal["xla", "pallas"] | None
+    deterministic: bool | Literal["exact"]
+
+
+class Options(SegmentOptions, total=False):
     """The keyword-only options that every function takes.
 
     mode: what an index outside its axis does. "drop" (default; None and "fill" mean the
       same): a scatter does not apply the update, a gather reads 0. "clip": the index is
       moved into range. "promise_in_bounds": undefined if there is one. Also the members
-      of `jax.lax.GatherScatterMode`.
+      of `jax.lax.GatherScatterMode`. ("error" is not written yet.)
     wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
       negative index is outside.
     indices_are_sorted: a promise about the indices as given; undefined when broken.
@@ -41,12 +56,12 @@ class Options(TypedDict, total=False):
     """
 
     mode: Mode | lax.GatherScatterMode | None
-    wrap_negative_indices: bool
     indices_are_sorted: bool
     unique_indices: bool
-    implementation: Literal["xla", "pallas"] | None
-    deterministic: bool | Literal["exact"]
     out_sharding: Any
+
+
+_NAMES = tuple(Options.__annotations__)
 
 
 class _Options(NamedTuple):
@@ -82,7 +97,7 @@ class Call(NamedTuple):
     form: str
     op: str
     dim: int = 0
-    shape: tuple[int, ...] = ()
+    shape: tuple[Any, ...] = ()
     scalar_updates: bool = False
     ids_rank: int | None = 1
     lists: bool = True
@@ -138,21 +153,23 @@ def _indices(call: Call, name: str, value):
     if isinstance(value, jax.Array):
         _seen.add(type(value))
         return value
-    is_list = isinstance(value, list | tuple)
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = np.clip(value, -(2**63), 2**63 - 1)
+    if isinstance(value, int | list | tuple) and not isinstance(value, bool):
+        leaves = jax.tree.leaves(value)
+        if call.lists and not leaves:
+            return np.asarray(value, np.int32)
+        if all(type(leaf) is int for leaf in leaves) and max(map(abs, leaves)) >= 2**63:
+            objects = np.asarray(value, object)  # NumPy would make floats of these
+            value = np.asarray(np.clip(objects, -(2**63), 2**63 - 1), np.int64)
     array = _validate.array_like(call.function, name, value, call.lists)
-    if is_list and array.size == 0 and isinstance(array, np.ndarray):
-        return array.astype(np.int32)
-    if not isinstance(array, np.ndarray | np.generic):
+    narrow = _scatter.int_dtype()
+    if isinstance(array, int) and not isinstance(array, bool):
+        array = np.int64(array)
+    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "iu":
         return array
-    wide = array.dtype.kind in "iu" and array.dtype.itemsize == 8
-    if wide and not jax.config.jax_enable_x64:
-        info = np.iinfo(np.int32)
-        return np.clip(
-            array, max(info.min, np.iinfo(array.dtype).min), info.max
-        ).astype(np.int32)
-    return array
+    if array.dtype.itemsize <= narrow.itemsize:
+        return array
+    lowest = 0 if array.dtype.kind == "u" else np.iinfo(narrow).min
+    return np.clip(array, lowest, np.iinfo(narrow).max).astype(narrow)
 
 
 _MODES = {
@@ -169,12 +186,10 @@ _MODES = {
 
 
 def _options(function: str, given: Options) -> _Options:
-    unknown = given.keys() - Options.__annotations__.keys()
+    unknown = [name for name in given if name not in _NAMES]
     if unknown:
-        known = ", ".join(Options.__annotations__)
-        raise TypeError(
-            f"{function}: the options are {known}; got {', '.join(sorted(unknown))}."
-        )
+        rule = f"the options are {', '.join(_NAMES)}"
+        raise TypeError(f"{function}: {rule}; got {', '.join(unknown)}.")
     mode = given.get("mode")
     if not isinstance(mode, str | lax.GatherScatterMode | None) or mode not in _MODES:
         rule = f"`mode` must be one of {', '.join(repr(m) for m in list(_MODES)[:6])}"
@@ -182,8 +197,7 @@ def _options(function: str, given: Options) -> _Options:
             ValueError if isinstance(mode, str | lax.GatherScatterMode) else TypeError
         )
         _validate.fail(error, function, rule, mode=str(mode))
-    flags = ("wrap_negative_indices", "indices_are_sorted", "unique_indices")
-    values = [_validate.flag(function, n, given.get(n, False)) for n in flags]
+    flag = lambda name: _validate.flag(function, name, given.get(name, False))
     implementation = _validate.one_of(
         function, "implementation", given.get("implementation"), (None, "xla", "pallas")
     )
@@ -195,7 +209,13 @@ def _options(function: str, given: Options) -> _Options:
     _not_yet(function, "deterministic", deterministic, deterministic is not False)
     out_sharding = given.get("out_sharding")
     _not_yet(function, "out_sharding", out_sharding, out_sharding is not None)
-    return _Options(_MODES[mode], *values, implementation)
+    return _Options(
+        _MODES[mode],
+        flag("wrap_negative_indices"),
+        flag("indices_are_sorted"),
+        flag("unique_indices"),
+        implementation,
+    )
 
 
 def _not_yet(function: str, name: str, value, asked: bool):
@@ -227,6 +247,7 @@ def jscatter(call: Call, operand, indices, updates, scale):
     if not explicit:
         return lax.with_sharding_constraint(_traced(call, *arrays), sharding)
     run = lambda *arrays: _traced(call, *arrays)
+    # pyrefly: ignore[bad-argument-count]
     return jax.sharding.auto_axes(run, axes=explicit, out_sharding=sharding)(*arrays)
 
 

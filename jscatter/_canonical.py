@@ -6,11 +6,11 @@ cover every spelling. They assume arguments that `_validate` has seen.
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from jscatter import _scatter
 from jscatter._scatter import Scatter
 
 
@@ -107,12 +107,11 @@ def widen(indices):
     Unsigned values that the signed type cannot hold become its maximum, which is out of
     bounds in every axis that `_validate` lets through.
     """
-    x64 = jax.config.jax_enable_x64
     if indices.dtype.itemsize < 4:  # int2, int4 ... too
         return lax.convert_element_type(indices, np.int32)
     if not jnp.issubdtype(indices.dtype, jnp.unsignedinteger):
         return indices
-    signed = np.dtype(np.int64 if x64 else np.int32)
+    signed = _scatter.int_dtype()
     if indices.dtype.itemsize == signed.itemsize:
         highest = indices.dtype.type(np.iinfo(signed).max)
         indices = lax.min(indices, lax.full_like(indices, highest))

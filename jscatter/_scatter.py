@@ -95,6 +95,11 @@ def is_narrow(dtype) -> bool:
     return jax.dtypes.issubdtype(dtype, np.floating) and np.dtype(dtype).itemsize < 4
 
 
+def int_dtype() -> np.dtype:
+    """int64 where x64 is enabled, else int32."""
+    return jax.dtypes.canonicalize_dtype(np.int64)
+
+
 def kind(dnums: lax.ScatterDimensionNumbers) -> str:
     """The form in one word, for scope names and reasons."""
     if dnums.operand_batching_dims:

@@ -9,14 +9,13 @@ whose assertions a user may switch off.
 from __future__ import annotations
 
 import operator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jscatter import _scatter
-
-_MORE_THAN_INT32 = 2**31
 
 
 def fail(error, function: str, rule: str, **got):
@@ -87,7 +86,7 @@ def dim(function: str, name: str, value) -> int:
     return int(value)
 
 
-def shape(function: str, name: str, value) -> tuple[int, ...]:
+def shape(function: str, name: str, value) -> tuple[Any, ...]:
     """`shape` as a tuple of Python ints (or symbolic sizes)."""
     if isinstance(value, jax.core.Tracer):
         fail(TypeError, function, f"`{name}` must be static", **{name: value})
@@ -164,8 +163,9 @@ def nd(function, names, operand, indices, updates, batch_dims=0):
         fail(ValueError, function, rule, **got)
     expected = indices.shape[:-1] + operand.shape[batch_dims + depth :]
     if updates is not None and updates.shape != expected:
-        rule = f"`{update}.shape` must be {index}.shape[:-1] + {law}[{depth}:] = {expected}"
-        fail(ValueError, function, rule, **{update: updates}, **got)
+        rule = f"`{update}.shape` must be {index}.shape[:-1] + {law}[{depth}:]"
+        got = {update: updates} | got
+        fail(ValueError, function, f"{rule} = {expected}", **got)
     _rows_fit(function, target, operand.shape[batch_dims : batch_dims + depth])
 
 
@@ -223,11 +223,7 @@ def segments(function, names, num_segments, ids, data):
     _, index, update = names
     if data.shape[: ids.ndim] != ids.shape:
         rule = f"`{index}.shape` must be a prefix of `{update}.shape`"
-        mismatch = [
-            d for d in range(min(ids.ndim, data.ndim)) if data.shape[d] != ids.shape[d]
-        ]
-        where = f" (dimension {mismatch[0]} differs)" if mismatch else ""
-        fail(ValueError, function, rule + where, **{index: ids, update: data})
+        fail(ValueError, function, rule, **{index: ids, update: data})
     _rows_fit(function, "num_segments", (num_segments,))
 
 
@@ -249,7 +245,7 @@ def dim_in_range(function, name, dim, operand) -> int:
 def _rows_fit(function, name, sizes):
     """Else an id clamped to int32's maximum would name a row."""
     for n in sizes:
-        if type(n) is int and n >= _MORE_THAN_INT32 and not jax.config.jax_enable_x64:
+        if type(n) is int and n > np.iinfo(_scatter.int_dtype()).max:
             rule = (
                 f"a dimension of `{name}` has more rows than int32 can name: enable x64"
             )
@@ -281,7 +277,7 @@ def value_dtype(function, name, x):
 
 
 def same_dtype(function, names, operand, updates):
-    """`updates` in the operand's dtype: equal, or weakly typed and of no higher kind."""
+    """`updates` in the operand's dtype: equal, or weakly typed of no higher kind."""
     if updates.dtype == operand.dtype:
         return updates
     if jax.typeof(updates).weak_type and _kind(updates) <= _kind(operand):
@@ -314,13 +310,13 @@ def op_dtype(function, op, name, x):
     """What a reduction cannot do with a dtype."""
     is_bool = x.dtype == bool
     is_complex = jnp.issubdtype(x.dtype, jnp.complexfloating)
+    is_inexact = jnp.issubdtype(x.dtype, jnp.inexact)
     refused = {
-        "subtract": is_bool and "bool has no subtraction",
-        "divide": not jnp.issubdtype(x.dtype, jnp.inexact)
-        and "division needs a float or complex dtype",
-        "mean": is_bool and "bool has no mean",
-        "min": is_complex and "complex numbers have no order",
-        "max": is_complex and "complex numbers have no order",
-    }.get(op)
-    if refused:
-        fail(TypeError, function, refused, **{name: x})
+        "subtract": (is_bool, "bool has no subtraction"),
+        "divide": (not is_inexact, "division needs a float or complex dtype"),
+        "mean": (is_bool, "bool has no mean"),
+        "min": (is_complex, "complex numbers have no order"),
+        "max": (is_complex, "complex numbers have no order"),
+    }
+    if op in refused and refused[op][0]:
+        fail(TypeError, function, refused[op][1], **{name: x})

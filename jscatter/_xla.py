@@ -43,20 +43,9 @@ def scatter(op, operand, indices, updates, *, dnums, options):
 
 
 def _set(operand, indices, updates, dnums, options):
-    # JAX 0.10.2 on CPU carries bfloat16 through float32, which loses NaN payloads.
-    moved = np.uint16 if operand.dtype == jnp.bfloat16 else operand.dtype
-    as_moved = lambda x: lax.bitcast_convert_type(x, moved)
-    if moved == operand.dtype:
-        as_moved = lambda x: x
-    out = _scatter_with(
-        lax.scatter,
-        as_moved(operand),
-        indices,
-        as_moved(updates),
-        dnums,
-        options,
-    )
-    return lax.bitcast_convert_type(out, operand.dtype) if moved == np.uint16 else out
+    operand, updates, dtype = _bits(operand), _bits(updates), operand.dtype
+    out = _scatter_with(lax.scatter, operand, indices, updates, dnums, options)
+    return _from_bits(out, dtype)
 
 
 def _scatter_with(call, operand, indices, updates, dnums, options, accum_dtype=None):
@@ -81,8 +70,9 @@ def gather(operand, indices, *, dnums, window, options):
         shape = _scatter.gather_shape(indices.shape, dnums, window)
         return jnp.zeros(shape, operand.dtype)
     sizes = dict(zip(_scatter.operand_window_dims(operand.ndim, dnums), window))
-    return lax.gather(
-        operand,
+    bits = _bits(operand)
+    out = lax.gather(
+        bits,
         _int32(indices, operand),
         lax.GatherDimensionNumbers(
             offset_dims=dnums.update_window_dims,
@@ -95,8 +85,21 @@ def gather(operand, indices, *, dnums, window, options):
         indices_are_sorted=options.indices_are_sorted,
         unique_indices=options.unique_indices,
         mode=options.mode,
-        fill_value=None if options.mode is PROMISE else operand.dtype.type(0),
+        fill_value=None if options.mode is PROMISE else bits.dtype.type(0),
     )
+    return _from_bits(out, operand.dtype)
+
+
+def _bits(x):
+    """What only moves values must see: bfloat16 as integers.
+
+    JAX 0.10.2 on CPU carries bfloat16 through float32, where NaN loses its payload.
+    """
+    return lax.bitcast_convert_type(x, np.uint16) if x.dtype == jnp.bfloat16 else x
+
+
+def _from_bits(x, dtype):
+    return x if x.dtype == dtype else lax.bitcast_convert_type(x, dtype)
 
 
 def _int32(indices, operand):

@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from jscatter import _call, _validate
-from jscatter._call import Call, Options
+from jscatter._call import Call, Options, SegmentOptions
 
 
 def segment_sum(
@@ -26,7 +26,7 @@ def segment_sum(
     bucket_size=None,
     mode=None,
     out_sharding=None,
-    **options: Unpack[Options],
+    **options: Unpack[SegmentOptions],
 ):
     """The sum of the rows of each segment; an empty one is 0.
 
@@ -72,7 +72,7 @@ def segment_prod(
     bucket_size=None,
     mode=None,
     out_sharding=None,
-    **options: Unpack[Options],
+    **options: Unpack[SegmentOptions],
 ):
     """The product of the rows of each segment; an empty one is 1.
 
@@ -99,7 +99,7 @@ def segment_min(
     bucket_size=None,
     mode=None,
     out_sharding=None,
-    **options: Unpack[Options],
+    **options: Unpack[SegmentOptions],
 ):
     """The minimum of the rows of each segment; an empty one is the dtype's highest.
 
@@ -125,7 +125,7 @@ def segment_max(
     bucket_size=None,
     mode=None,
     out_sharding=None,
-    **options: Unpack[Options],
+    **options: Unpack[SegmentOptions],
 ):
     """The maximum of the rows of each segment; an empty one is its lowest.
 
@@ -151,7 +151,7 @@ def segment_mean(
     bucket_size=None,
     mode=None,
     out_sharding=None,
-    **options: Unpack[Options],
+    **options: Unpack[SegmentOptions],
 ):
     """The mean of the rows of each segment; an empty one is 0.
 
@@ -214,20 +214,22 @@ def _segments(
         raise NotImplementedError(
             f"{function}: `bucket_size` is not written yet; got {bucket_size!r}."
         )
-    tail = {
-        "indices_are_sorted": indices_are_sorted,
-        "unique_indices": unique_indices,
-        "mode": mode,
-        "out_sharding": out_sharding,
-    }
-    options |= {k: v for k, v in tail.items() if v is not None and v is not False}
+    given: Options = {**options}
+    if mode is not None:
+        given["mode"] = mode
+    if indices_are_sorted is not False:
+        given["indices_are_sorted"] = indices_are_sorted
+    if unique_indices is not False:
+        given["unique_indices"] = unique_indices
+    if out_sharding is not None:
+        given["out_sharding"] = out_sharding
     if num_segments is None:
         num_segments = _highest_id(function, segment_ids) + 1
     elif type(num_segments) is not int or num_segments < 0:
         num_segments = _validate.size(function, "num_segments", num_segments)
     names = ("num_segments", "segment_ids", "data")
     call = Call(function, names, "segments", op, 0, (num_segments,), lists=False)
-    return _call.run(call, None, segment_ids, data, given=options)
+    return _call.run(call, None, segment_ids, data, given=given)
 
 
 def _highest_id(function, segment_ids) -> int:

@@ -1,8 +1,8 @@
 """The public functions in each index form, as functions of their float arguments alone.
 
-One table for everything that tests by transformation. `oracle` is the same function as
-NumPy loops; for a linear one `reference` is `x + M u` with M read off those loops, which
-any transformation of JAX gets right.
+One table for all that tests by transformation. `oracle` is the same function as
+NumPy loops; for a linear one `reference` is `x + M u` with M read off those loops,
+which any transformation of JAX gets right.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,9 @@ SEGMENTS = {
     "segments scalars": ("rows", 0, floats(4), ids(4, 6), floats(6)),
     "segments 2-D ids": ("rows", 0, floats(4, 2), ids(4, 2, 3), floats(2, 3, 2)),
 }
-BATCHED = {"nd batch_dims": ("nd", 1, floats(3, 4, 2), ids(4, 3, 5, 1), floats(3, 5, 2))}
+BATCHED = {
+    "nd batch_dims": ("nd", 1, floats(3, 4, 2), ids(4, 3, 5, 1), floats(3, 5, 2))
+}
 
 LINEAR = ("add", "subtract")
 tensor_scatter = {
@@ -116,7 +118,9 @@ def _cases():
             return oracle.scatter(kind, op, x, i, u, dim=dim)
 
         args = (x, u)
-        yield Case(name, form, lambda x, u: run(dim, x, i, u), by_loops, args, op in LINEAR)
+        yield Case(
+            name, form, lambda x, u: run(dim, x, i, u), by_loops, args, op in LINEAR
+        )
 
     def gather(name, form, table, run):
         kind, dim, x, i, u = table[form]
@@ -131,7 +135,9 @@ def _cases():
             operand = np.full(x.shape, start, u.dtype)
             return oracle.scatter(kind, op, operand, i, u, dim=dim)
 
-        yield Case(name, form, lambda u: run(x.shape, i, u), by_loops, (u,), op == "add")
+        yield Case(
+            name, form, lambda u: run(x.shape, i, u), by_loops, (u,), op == "add"
+        )
 
     for form in ND:
         for op, fun in tensor_scatter.items():
@@ -166,7 +172,7 @@ def _cases():
             run = lambda shape, i, u, fun=fun: fun(u, i, shape[0])
             name = f"ops.{fun.__name__}"
             yield from from_nothing(name, form, SEGMENTS, op, run, identity[op])
-        kind, _, x, i, u = SEGMENTS[form]
+        _, _, x, i, u = SEGMENTS[form]
         run = lambda u, i=i, n=len(x): js.ops.segment_mean(u, i, n)
         loops = lambda u, i=i, n=len(x): oracle.mean("rows", n, i, u, u.dtype)
         yield Case("ops.segment_mean", form, run, loops, (u,), True)

@@ -71,7 +71,9 @@ FORWARD = {
     "vmap": lambda f, *a: jax.vmap(f)(*batch(a)),
     "vmap last": lambda f, *a: jax.vmap(f, -1, -1)(*batch(a, -1)),
     "vmap of vmap": lambda f, *a: jax.vmap(jax.vmap(f, -1))(*batch(batch(a, -1))),
-    "vmap one argument": lambda f, *a: jax.vmap(lambda v: f(*a[:-1], v))(*batch(a[-1:])),
+    "vmap one argument": lambda f, *a: jax.vmap(lambda v: f(*a[:-1], v))(
+        *batch(a[-1:])
+    ),
     "vmap axis_name": lambda f, *a: jax.vmap(
         lambda *a: lax.psum(f(*a), "b"), axis_name="b"
     )(*batch(a)),
@@ -113,9 +115,9 @@ DERIVATIVES = {
     "jacfwd": lambda f, *a: jax.jacfwd(f, all_of(a))(*a),
     "jacrev": lambda f, *a: jax.jacrev(f, all_of(a))(*a),
     "hessian": lambda f, *a: jax.hessian(weighted(f), len(a) - 1)(*a),
-    "reverse over reverse": lambda f, *a: jax.jacrev(
-        jax.grad(weighted(f), len(a) - 1)
-    )(*a),
+    "reverse over reverse": lambda f, *a: jax.jacrev(jax.grad(weighted(f), len(a) - 1))(
+        *a
+    ),
     "reverse over forward": lambda f, *a: jax.jacrev(jax.jacfwd(weighted(f)))(*a),
     "forward over forward": lambda f, *a: jax.jacfwd(jax.jacfwd(weighted(f)))(*a),
     "third order": third,
@@ -165,7 +167,7 @@ def test_finite_differences(key):
 
 @pytest.mark.parametrize("form", [*cases.ND, *cases.ALONG, *cases.ROWS])
 def test_vmap_of_each_argument_and_axis(form):
-    """Every subset of (operand, indices, updates), also where the indices are mapped."""
+    """Every subset of (operand, indices, updates), where indices are mapped too."""
     kind, dim, x, i, u = (cases.ND | cases.ALONG | cases.ROWS)[form]
     shape = i.shape if kind == "along" else u.shape
     if kind == "nd":

@@ -1,0 +1,431 @@
+"""Rules of meaning, one by one: bounds, index dtypes, half precision, empties, NaN."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jscatter as js
+
+HALF = [jnp.bfloat16, jnp.float16]
+
+
+# -- half precision ----------------------------------------------------------------------
+
+N = 5000
+ROUNDED = {jnp.bfloat16: 4992.0, jnp.float16: 5000.0}  # 5000 to nearest: 8 and 11 bits
+ZERO_IDS = np.zeros(N, np.int32)
+
+
+def gathers(ids):
+    yield lambda t: js.ops.take(t, ids)
+    yield lambda t: js.tf.gather_nd(t, ids[:, None])
+    yield lambda t: js.mint.index_select(t, 0, ids)
+    yield lambda t: js.mint.gather(t, 0, ids)
+    yield lambda t: js.bnns.gather_nd(t, ids[:, None])
+
+
+def sums(ids, like):
+    zeros = jnp.zeros(2, like)
+    yield lambda u: js.ops.segment_sum(u, ids, 2)
+    yield lambda u: js.tf.scatter_nd(ids[:, None], u, (2,))
+    yield lambda u: js.tf.tensor_scatter_nd_add(zeros, ids[:, None], u)
+    yield lambda u: -js.tf.tensor_scatter_nd_sub(zeros, ids[:, None], u)
+    yield lambda u: js.mint.scatter_add(zeros, 0, ids, u)
+    yield lambda u: js.mint.scatter(zeros, 0, ids, u, reduce="add")
+    yield lambda u: js.mint.index_add(zeros, 0, ids, u)
+    yield lambda u: js.bnns.scatter_nd("sum", u, ids[:, None], zeros)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_sums_of_5000_ones(dtype):
+    ones = jnp.ones(N, dtype)
+    for f in sums(ZERO_IDS, dtype):
+        assert f(ones).dtype == dtype and float(f(ones)[0]) == ROUNDED[dtype]
+        _, tangent = jax.jvp(f, (ones,), (ones,))
+        assert float(tangent[0]) == ROUNDED[dtype]
+        mapped = jax.vmap(f, 1, 1)(jnp.ones((N, 3), dtype))
+        assert float(mapped[0, 2]) == ROUNDED[dtype]
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_gradients_of_gathers_of_5000_ones(dtype):
+    table = jnp.ones(2, dtype)
+    for f in gathers(ZERO_IDS):
+        gradient = jax.vjp(f, table)[1](jnp.ones(N, dtype))[0]
+        assert gradient.dtype == dtype and float(gradient[0]) == ROUNDED[dtype]
+        square = lambda t: (f(t) ** 2).sum()  # noqa: B023
+        product = jax.jvp(jax.grad(square), (table,), (table,))[1]
+        assert float(product[0]) == float(jnp.asarray(2 * N, dtype))
+
+
+@pytest.mark.parametrize("dtype", [*HALF, jnp.float8_e5m2, jnp.float8_e4m3fn])
+def test_one_rounding_per_call(dtype):
+    """1 + k tiny: each addition in the narrow dtype would lose the tiny part."""
+    tiny = float(jnp.finfo(dtype).eps) / 4
+    updates = jnp.concatenate([jnp.ones(1, dtype), jnp.full(64, tiny, dtype)])
+    ids = np.zeros(65, np.int32)
+    want = jnp.asarray(1 + 64 * float(updates[1]), dtype)
+    assert js.ops.segment_sum(updates, ids, 1)[0] == want
+    start = jnp.ones(1, dtype)
+    assert js.mint.index_add(start, 0, ids[1:], updates[1:])[0] == want
+    # the mean, a product and a quotient too
+    mean = jnp.asarray((1 + 64 * float(updates[1])) / 65, dtype)
+    assert js.ops.segment_mean(updates, ids, 1)[0] == mean
+    step = 1 + float(jnp.finfo(dtype).eps)
+    factors = jnp.full(8, step, dtype)
+    power = np.float32(step) ** 8
+    got = js.ops.segment_prod(factors, ids[:8], 1)[0]
+    assert got == jnp.asarray(power, dtype)
+    got = js.tf.tensor_scatter_nd_div(jnp.ones(1, dtype), ids[:8, None], factors)[0]
+    assert got == jnp.asarray(1 / power, dtype)
+
+
+def test_alpha_is_applied_before_the_rounding():
+    third = jnp.asarray(1 / 3, jnp.bfloat16)
+    source = jnp.ones(300, jnp.bfloat16)
+    ids = np.zeros(300, np.int32)
+    got = js.mint.index_add(jnp.zeros(1, jnp.bfloat16), 0, ids, source, alpha=third)
+    assert got[0] == jnp.asarray(300 * float(third), jnp.bfloat16)
+    scaled = lambda a: js.mint.index_add(jnp.zeros(1), 0, ids, jnp.ones(300), alpha=a)[
+        0
+    ]
+    assert jax.grad(scaled)(2.0) == 300
+
+
+def test_unique_indices_make_no_float32_copy():
+    x, u = jnp.ones((9, 8), jnp.bfloat16), jnp.ones((4, 8), jnp.bfloat16)
+    i = jnp.arange(4)
+    add = lambda x, u: js.mint.index_add(x, 0, i, u, unique_indices=True)
+    assert "f32" not in jax.jit(add).lower(x, u).as_text()
+    assert (
+        "f32"
+        in jax.jit(lambda x, u: js.mint.index_add(x, 0, i, u)).lower(x, u).as_text()
+    )
+
+
+# -- bounds ------------------------------------------------------------------------------
+
+I4 = np.array([-1, -5, 4, 1], np.int32)
+U4 = np.array([1, 2, 3, 4], np.float32)
+MODES = [
+    ({}, [0, 4, 0, 0], [0, 0, 0, 2]),
+    ({"mode": None}, [0, 4, 0, 0], [0, 0, 0, 2]),
+    ({"mode": "drop"}, [0, 4, 0, 0], [0, 0, 0, 2]),
+    ({"mode": "fill"}, [0, 4, 0, 0], [0, 0, 0, 2]),
+    ({"mode": jax.lax.GatherScatterMode.FILL_OR_DROP}, [0, 4, 0, 0], [0, 0, 0, 2]),
+    ({"mode": "clip"}, [3, 4, 0, 3], [1, 1, 4, 2]),
+    ({"mode": jax.lax.GatherScatterMode.CLIP}, [3, 4, 0, 3], [1, 1, 4, 2]),
+    ({"wrap_negative_indices": True}, [0, 4, 0, 1], [4, 0, 0, 2]),
+    ({"wrap_negative_indices": True, "mode": "clip"}, [2, 4, 0, 4], [4, 1, 4, 2]),
+]
+
+
+@pytest.mark.parametrize("options, scattered, gathered", MODES)
+def test_modes(options, scattered, gathered):
+    for f in (
+        lambda u: js.tf.scatter_nd(I4[:, None], u, (4,), **options),
+        lambda u: js.mint.scatter_add(jnp.zeros(4), 0, I4, u, **options),
+        lambda u: js.mint.index_add(jnp.zeros(4), 0, I4, u, **options),
+        lambda u: js.bnns.scatter_nd("sum", u, I4[:, None], jnp.zeros(4), **options),
+        lambda u: js.ops.segment_sum(u, I4, 4, **options),
+    ):
+        assert f(U4).tolist() == scattered
+        # The gradient goes where the value went.
+        weights = np.array([1, 2, 3, 4], np.float32)
+        gradient = jax.grad(lambda u: (f(u) * weights).sum())(U4)  # noqa: B023
+        assert gradient.tolist() == gathered
+    table = np.array([1, 2, 3, 4], np.float32)
+    for f in (
+        lambda t: js.tf.gather_nd(t, I4[:, None], **options),
+        lambda t: js.mint.gather(t, 0, I4, **options),
+        lambda t: js.mint.index_select(t, 0, I4, **options),
+        lambda t: js.bnns.gather_nd(t, I4[:, None], **options),
+        lambda t: js.ops.take(t, I4, **options),
+    ):
+        assert f(table).tolist() == gathered
+
+
+def test_promise_in_bounds():
+    ids = np.array([0, 3], np.int32)
+    f = lambda u: js.ops.segment_sum(u, ids, 4, mode="promise_in_bounds")
+    np.testing.assert_array_equal(jax.jacrev(f)(jnp.ones(2)), np.eye(4)[:, [0, 3]])
+    assert "PROMISE" in str(jax.make_jaxpr(f)(jnp.ones(2)))
+    take = lambda t: js.ops.take(t, ids, mode="promise_in_bounds")
+    assert "select" not in jax.jit(take).lower(jnp.ones(4)).as_text()  # no mask
+
+
+def test_promises_are_about_the_indices_as_given():
+    """Clipping and wrapping can break them; then XLA must not hear of them."""
+    x, u = jnp.zeros(4), jnp.ones(3)
+    promise = dict(unique_indices=True, indices_are_sorted=True)
+    add = lambda i, **o: js.mint.index_add(x, 0, i, u, **promise, **o)
+    text = lambda i, **o: jax.jit(lambda i: add(i, **o)).lower(i).as_text()
+    i = np.array([0, 5, 6], np.int32)
+    assert add(i, mode="clip").tolist() == [1, 0, 0, 2]
+    assert "unique_indices = true" not in text(i, mode="clip")
+    assert "indices_are_sorted = true" in text(i, mode="clip")
+    i = np.array([-1, 0, 3], np.int32)
+    assert add(i, wrap_negative_indices=True).tolist() == [1, 0, 0, 2]
+    wrapped = text(i, wrap_negative_indices=True)
+    assert "sorted = true" not in wrapped and "unique_indices = true" not in wrapped
+    assert "sorted = true" in text(i) and "unique_indices = true" in text(i)
+    # along: sorted on dim means sorted to XLA only where the batch leads
+    for dim, holds in ((0, False), (1, True)):
+        f = lambda i: js.mint.scatter_add(i, dim, i, i, **promise)  # noqa: B023
+        got = "sorted = true" in jax.jit(f).lower(np.zeros((2, 2), np.int32)).as_text()
+        assert got == holds
+
+
+@pytest.mark.parametrize("poison", [np.nan, np.inf])
+def test_dropped_rows_leak_nothing(poison):
+    ids = np.array([9, 1, -1], np.int32)
+    data = np.array([[poison] * 2, [1, 2], [poison] * 2], np.float32)
+    for f in (
+        lambda u: js.ops.segment_sum(u, ids, 3),
+        lambda u: js.ops.segment_mean(u, ids, 3),
+        lambda u: js.tf.scatter_nd(ids[:, None], u, (3, 2)),
+        lambda u: js.mint.index_add(jnp.zeros((3, 2)), 0, ids, u),
+    ):
+        value, pull = jax.vjp(f, data)
+        assert np.isfinite(value).all()
+        assert pull(jnp.full((3, 2), poison))[0][1].shape == (2,)
+        assert np.asarray(pull(jnp.ones((3, 2)))[0]).tolist() == [
+            [0, 0],
+            [1, 1],
+            [0, 0],
+        ]
+        second = jax.grad(
+            lambda u: (jax.grad(lambda v: (f(v) ** 2).sum())(u) ** 2).sum()
+        )
+        assert np.isfinite(second(data)).all()
+    for op in (js.ops.segment_max, js.ops.segment_min, js.ops.segment_prod):
+        assert op(data, ids, 3)[1].tolist() == [1, 2]
+
+
+# -- index dtypes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", "int8 uint8 int16 uint16 int32 uint32 int64 uint64".split()
+)
+def test_every_integer_dtype(name):
+    dtype = np.dtype(name)
+    hot = np.array([[100]], dtype)  # an axis longer than int8 can name
+    assert js.tf.scatter_nd(hot, [1.0], (300,))[100] == 1
+    assert js.ops.take(jnp.arange(300), hot[0])[0] == 100
+    assert js.ops.segment_sum(jnp.ones(1), hot[0], 300)[100] == 1
+    top = np.array([np.iinfo(dtype).max], dtype)
+    got = js.ops.segment_sum(jnp.ones(1), top, 70000)
+    want = int(top[0]) if top[0] < 70000 else None
+    assert (int(got.argmax()) == want) if want else not got.any()
+    if dtype.kind == "u":  # clipping still goes to the last row
+        clipped = js.ops.segment_sum(jnp.ones(1), top, 5, mode="clip")
+        assert clipped.tolist() == [0, 0, 0, 0, 1]
+    else:
+        low = np.array([np.iinfo(dtype).min], dtype)
+        assert not js.ops.segment_sum(jnp.ones(1), low, 5, mode="drop").any()
+        assert not js.ops.segment_sum(
+            jnp.ones(1), low, 5, wrap_negative_indices=True
+        ).any()
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_four_bit_indices(name):
+    ids = jnp.array([1, 3, 7], name)
+    assert js.ops.segment_sum(jnp.ones(3), ids, 100)[7] == 1
+    assert js.ops.take(jnp.arange(100), ids).tolist() == [1, 3, 7]
+
+
+@pytest.mark.parametrize(
+    "far", [2**31, 2**32, 2**32 + 1, -(2**32) + 1, 2**40, -(2**62)]
+)
+def test_wide_numpy_indices_never_alias(far):
+    wide = np.array([far, 1])
+    want = [0, 1, 0, 0]
+    ones, x = jnp.ones(2), jnp.zeros(4)
+    assert js.mint.index_add(x, 0, wide, ones).tolist() == want
+    assert js.mint.index_add(x, dim=0, index=wide, source=ones).tolist() == want
+    assert js.tf.scatter_nd([[far], [1]], [1.0, 1.0], [4]).tolist() == want
+    assert js.ops.take(jnp.arange(1, 5), wide).tolist() == [0, 2]
+    assert js.ops.segment_sum(ones, wide, 4).tolist() == want
+    closed_over = jax.jit(lambda x: js.mint.index_add(x, 0, wide, ones))
+    assert closed_over(x).tolist() == want
+    assert js.tf.gather_nd(jnp.arange(1, 5), [far]).tolist() == 0
+    if far > 0:
+        unsigned = wide.astype(np.uint64)
+        assert js.ops.segment_sum(ones, unsigned, 4).tolist() == want
+        assert js.ops.segment_sum(ones, unsigned, 4, mode="clip").tolist() == [
+            0,
+            1,
+            0,
+            1,
+        ]
+
+
+def test_wide_python_integers():
+    assert js.ops.take(jnp.arange(1, 5), 2**70).tolist() == 0
+    assert js.ops.take(jnp.arange(1, 5), 2).tolist() == 3
+    assert js.tf.gather_nd(jnp.arange(1, 5), [[2**63], [1]]).tolist() == [0, 2]
+
+
+# -- values ------------------------------------------------------------------------------
+
+
+def test_min_and_max_propagate_nan():
+    data = jnp.array([1, np.nan, 3, 4], jnp.float32)
+    ids = np.array([0, 0, 1, 1], np.int32)
+    for f in (js.ops.segment_max, js.ops.segment_min):
+        assert np.isnan(f(data, ids, 2)).tolist() == [True, False]
+    held = jnp.array([np.nan, 1.0])
+    got = js.tf.tensor_scatter_nd_max(held, [[0], [1]], [5.0, 5.0])
+    assert np.isnan(got[0]) and got[1] == 5
+
+
+@pytest.mark.parametrize("name", "float16 bfloat16 float32 float8_e4m3fn".split())
+def test_set_moves_bits(name):
+    """Subnormals, -0 and NaN payloads survive."""
+    dtype = jnp.dtype(name)
+    bits = np.dtype(f"uint{8 * dtype.itemsize}")
+    negative_zero = 1 << (8 * dtype.itemsize - 1)
+    payload = {"float16": 0x7C05, "bfloat16": 0x7F85, "float32": 0x7F800005}.get(
+        name, 1
+    )
+    values = np.array([payload, 1, negative_zero], bits).view(dtype)
+    index = np.array([[0], [1], [2]])
+    got = js.tf.tensor_scatter_nd_update(jnp.ones(3, dtype), index, values)
+    assert np.asarray(got).view(bits).tolist() == values.view(bits).tolist()
+    got = js.tf.gather_nd(values, index)
+    assert np.asarray(got).view(bits).tolist() == values.view(bits).tolist()
+
+
+def test_empty_segments():
+    none = np.zeros(0, np.int32)
+    cases = {
+        "float32": (-np.inf, np.inf),
+        "int8": (-128, 127),
+        "uint8": (0, 255),
+        "bool": (False, True),
+        "bfloat16": (-np.inf, np.inf),
+        "float8_e5m2": (-np.inf, np.inf),
+        "float8_e4m3fn": (-448, 448),  # no infinity
+        "float4_e2m1fn": (-6, 6),
+    }
+    for name, (lowest, highest) in cases.items():
+        data = jnp.zeros(0, name)
+        reductions = "sum prod max min".split()
+        for reduction, want in zip(reductions, (0, 1, lowest, highest)):
+            got = getattr(js.ops, f"segment_{reduction}")(data, none, 1)
+            assert got.dtype == data.dtype and float(got[0]) == want
+    assert js.ops.segment_mean(jnp.zeros((0, 2)), none, 1).tolist() == [[0, 0]]
+
+
+def test_mean_of_integers_is_the_default_float():
+    got = js.ops.segment_mean(jnp.array([1, 2, 4]), jnp.array([0, 0, 1]), 2)
+    assert got.dtype == jnp.result_type(float) and got.tolist() == [1.5, 4]
+
+
+def test_python_numbers_are_weakly_typed():
+    x = jnp.zeros(3, jnp.bfloat16)
+    assert js.mint.scatter(x, 0, [1], 2.5).tolist() == [0, 2.5, 0]
+    got = js.tf.tensor_scatter_nd_add(x, [[1]], [2])
+    assert got.dtype == jnp.bfloat16 and got[1] == 2
+    assert js.tf.tensor_scatter_nd_update(jnp.zeros(3), [1], 2).tolist() == [0, 2, 0]
+    with pytest.raises(TypeError, match="dtype of `tensor`"):  # does not fit in int8
+        js.tf.tensor_scatter_nd_add(jnp.zeros(3, jnp.int8), [[1]], [300])
+
+
+def test_segments_without_num_segments():
+    ids = jnp.array([0, 2, 2])
+    assert js.ops.segment_sum(jnp.ones(3), ids).tolist() == [1, 0, 2]
+    assert js.ops.segment_sum(jnp.ones(0), jnp.zeros(0, int)).shape == (0,)
+    assert js.ops.segment_sum(jnp.ones(2), jnp.array([-5, -2])).shape == (0,)
+    assert js.ops.segment_sum(jnp.ones(3), ids, np.int64(4)).shape == (4,)
+
+
+def test_segments_broadcast_one_row_as_jax_does():
+    ids = jnp.array([0, 2, 2])
+    assert js.ops.segment_sum(jnp.asarray(1.0), ids, 3).tolist() == [1, 0, 2]
+    assert js.ops.segment_sum(jnp.ones((1, 2)), ids, 3)[2].tolist() == [2, 2]
+
+
+# -- empties -----------------------------------------------------------------------------
+
+Z = jnp.zeros
+IDS = lambda *s: np.zeros(s, np.int32)
+EMPTY = {
+    "no updates": (lambda x, u: js.mint.index_add(x, 0, IDS(0), u), (3, 2), (0, 2)),
+    "no rows": (lambda x, u: js.mint.index_add(x, 0, IDS(4), u), (0, 2), (4, 2)),
+    "no features": (lambda x, u: js.mint.index_add(x, 0, IDS(4), u), (3, 0), (4, 0)),
+    "no ids": (lambda x, u: x + js.ops.segment_sum(u, IDS(0), 3), (3,), (0,)),
+    "no segments": (lambda x, u: x + js.ops.segment_sum(u, IDS(5), 0), (0,), (5,)),
+    "mean": (lambda x, u: x + js.ops.segment_mean(u, IDS(0), 3), (3,), (0,)),
+    "along": (lambda x, u: js.mint.scatter_add(x, 1, IDS(3, 0), u), (3, 2), (3, 0)),
+    "along no axis": (
+        lambda x, u: js.mint.scatter_add(x, 1, IDS(3, 2), u),
+        (3, 0),
+        (3, 2),
+    ),
+    "clip no axis": (
+        lambda x, u: js.mint.scatter_add(x, 1, IDS(3, 2), u, mode="clip"),
+        (3, 0),
+        (3, 2),
+    ),
+    "nd": (
+        lambda x, u: js.tf.tensor_scatter_nd_add(x, IDS(0, 1), u),
+        (3, 2),
+        (0, 2),
+    ),
+    "nd K=0": (lambda x, u: js.tf.tensor_scatter_nd_add(x, IDS(0, 0), u), (3,), (0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty(name):
+    f, x, u = EMPTY[name]
+    args = (Z(x), jnp.ones(u))
+    assert not f(*args).any() and f(*args).shape == x
+    gradients = jax.grad(lambda x, u: f(x, u).sum(), (0, 1))(*args)
+    assert [g.shape for g in gradients] == [x, u]
+    assert not gradients[1].any()
+    jax.vmap(f)(*(jnp.stack([a, a]) for a in args))
+    jax.vmap(f)(*(a[None][:0] for a in args))  # a batch of none
+    jax.jit(f).lower(*args).compile()
+
+
+def test_empty_gathers():
+    assert js.ops.take(Z((0, 2)), IDS(3)).shape == (3, 2)
+    assert js.mint.gather(Z((3, 0)), 1, IDS(3, 2)).tolist() == [[0, 0]] * 3
+    assert js.mint.gather(Z((3, 0)), 1, IDS(3, 2), mode="clip").tolist() == [[0, 0]] * 3
+    assert js.tf.gather_nd(Z((3, 2)), IDS(0, 1)).shape == (0, 2)
+
+
+# -- integers under differentiation ------------------------------------------------------
+
+
+def test_integers_have_float0_tangents():
+    x, i, u = jnp.arange(4), jnp.array([1, 1, 9, -1]), jnp.array([5, 6, 7, 8])
+    f = lambda x, u: js.mint.index_add(x, 0, i, u)
+    float0 = np.zeros(4, jax.dtypes.float0)
+    value, tangent = jax.jvp(f, (x, u), (float0, float0))
+    assert value.tolist() == [0, 12, 2, 3]
+    assert tangent.dtype == jax.dtypes.float0 and tangent.shape == (4,)
+    loss = lambda x, u: (f(x, u) * jnp.asarray(1, jnp.int32)).astype(float).sum()
+    assert jax.grad(loss, allow_int=True)(x, u).dtype == jax.dtypes.float0
+    # ids computed from a trained array
+    ids = lambda w: jnp.argsort(w).astype(jnp.int32)
+    g = jax.grad(lambda w: js.ops.segment_sum(w, ids(w), 3).sum())(jnp.ones(3))
+    assert g.tolist() == [1, 1, 1]
+    # integer data inside a differentiated function needs no derivative of max
+    h = lambda w: (
+        w * js.ops.segment_max(ids(w * jnp.ones(3)), IDS(3), 1)[0].astype(float)
+    )
+    assert jax.grad(h)(2.0) == 2
+
+
+def test_complex_gradients():
+    f = lambda x: jnp.real(js.mint.index_add(x, 0, IDS(4), x * 1j).sum())
+    g = jax.grad(f)(jnp.ones(4, jnp.complex64))
+    assert g.dtype == jnp.complex64
+    # d/dx of Re(sum x + 1j sum x) is 1 + 1j in JAX's convention (conjugate)
+    np.testing.assert_allclose(g, np.full(4, 1 + 1j))

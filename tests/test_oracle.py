@@ -1,0 +1,272 @@
+"""Hypothesis against the NumPy oracle: functions x options x dtypes x index dtypes.
+
+Values are free; shapes come from a pool, since each new one costs a compilation. Each test
+asserts what it drew, so that it cannot pass by drawing nothing of interest.
+"""
+
+import collections
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracle
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+
+import jscatter as js
+
+X64 = jax.config.jax_enable_x64
+INTS = "int4 uint4 int8 uint8 int16 int32 uint32".split()
+FLOATS = "float32 bfloat16 float16 float8_e5m2 float8_e4m3fn".split()
+DTYPES = ["bool", *INTS, *FLOATS, "complex64"]
+if X64:
+    DTYPES = ["bool", "int32", "int64", "uint64", "float32", "float64", "complex128"]
+MINT_INDEX = ["int32", "int64"]
+INDEX = [*MINT_INDEX, "int8", "uint8", "int16", "uint32", "uint64"]
+
+# nd: (operand's shape, K, the indices' batch); along: (operand, dim, index, src);
+# rows: (operand, dim, N); segments: (num_segments, the ids' shape, the features)
+POOLS = {
+    "nd": [
+        ((4,), 1, (6,)),
+        ((4,), 1, (0,)),
+        ((4,), 0, (2,)),
+        ((), 0, (3,)),
+        ((), 0, ()),
+        ((0,), 1, (3,)),
+        ((3, 2), 1, (5,)),
+        ((3, 2), 2, (2, 3)),
+        ((3, 2), 2, ()),
+        ((3, 0), 1, (2,)),
+        ((2, 3, 2), 2, (4,)),
+        ((2, 3, 2), 1, (2, 2)),
+        ((2, 2, 2, 2), 3, (5,)),
+        ((130,), 1, (4,)),
+    ],
+    "along": [
+        ((4,), 0, (6,), (6,)),
+        ((4,), -1, (2,), (5,)),
+        ((4,), 0, (0,), (3,)),
+        ((0,), 0, (3,), (3,)),
+        ((3, 4), 1, (3, 5), (3, 5)),
+        ((3, 4), 0, (5, 4), (5, 4)),
+        ((3, 4), 0, (5, 2), (6, 3)),
+        ((3, 4), 1, (2, 2), (2, 2)),
+        ((3, 0), 1, (3, 2), (3, 2)),
+        ((2, 3, 2), 1, (2, 4, 2), (2, 4, 2)),
+        ((2, 3, 2), -1, (1, 3, 3), (2, 3, 3)),
+        ((2, 2, 2, 2), 2, (2, 1, 3, 2), (2, 2, 3, 2)),
+    ],
+    "rows": [
+        ((4,), 0, 6),
+        ((4,), 0, 0),
+        ((0,), 0, 3),
+        ((4, 3), 0, 6),
+        ((3, 4), -1, 5),
+        ((2, 4, 3), 1, 4),
+        ((4, 0), 0, 3),
+        ((130,), 0, 5),
+        ((2, 2, 3, 2), 2, 4),
+    ],
+    "segments": [
+        (4, (6,), ()),
+        (4, (0,), ()),
+        (0, (3,), ()),
+        (4, (6,), (3,)),
+        (3, (2, 3), (2,)),
+        (3, (), (2,)),
+        (4, (5,), (0,)),
+        (130, (5,), ()),
+        (2, (8,), (2, 2)),
+    ],
+}
+
+
+def functions(family):
+    """Name -> (op, run(operand, place, indices, updates, options))."""
+    tf, mint, bnns, ops = js.tf, js.mint, js.bnns, js.ops
+    if family == "nd":
+        names = "add sub mul div min max update".split()
+        kinds = "add subtract multiply divide min max set".split()
+        table = {}
+        for name, op in zip(names, kinds):
+            fun = getattr(tf, f"tensor_scatter_nd_{name}")
+            run = lambda x, p, i, u, o, fun=fun: fun(x, i, u, **o)
+            table[fun.__name__] = (op, run)
+        apple = {"SUM": "add", "PRODUCT": "multiply", "MAX": "max", "MIN": "min"}
+        for name, op in (apple | {"NONE": "set"}).items():
+            run = lambda x, p, i, u, o, n=name: bnns.scatter_nd(n, u, i, x, **o)
+            table[f"bnns {name}"] = (op, run)
+        run = lambda x, p, i, u, o: tf.scatter_nd(i, u, x.shape, **o)
+        table["scatter_nd"] = ("from zeros", run)
+        table["gather_nd"] = ("gather", lambda x, p, i, u, o: tf.gather_nd(x, i, **o))
+        run = lambda x, p, i, u, o: bnns.gather_nd(x, i, **o)
+        return table | {"bnns.gather_nd": ("gather", run)}
+    if family == "along":
+        run = lambda x, p, i, u, o: mint.scatter_add(x, p[1], i, u, **o)
+        table = {"scatter_add": ("add", run)}
+        for reduce, op in ((None, "set"), ("add", "add"), ("multiply", "multiply")):
+            run = lambda x, p, i, u, o, r=reduce: mint.scatter(
+                x, p[1], i, u, reduce=r, **o
+            )
+            table[f"scatter {reduce}"] = (op, run)
+        run = lambda x, p, i, u, o: mint.gather(x, p[1], i, **o)
+        return table | {"gather": ("gather", run)}
+    if family == "rows":
+        add = lambda x, p, i, u, o: mint.index_add(x, p[1], i, u, **o)
+        take = lambda x, p, i, u, o: mint.index_select(x, p[1], i, **o)
+        return {"index_add": ("add", add), "index_select": ("gather", take)}
+    table = {}
+    kinds = dict(sum="add", prod="multiply", min="min", max="max", mean="mean")
+    for name, op in kinds.items():
+        fun = getattr(ops, f"segment_{name}")
+        run = lambda x, p, i, u, o, fun=fun: fun(u, i, p[0], **o)
+        table[fun.__name__] = (op, run)
+    return table | {"take": ("gather", lambda x, p, i, u, o: ops.take(x, i, **o))}
+
+
+def shapes(family, place):
+    """(operand's shape, indices' shape, updates' shape, the oracle's form, its dim)."""
+    if family == "nd":
+        shape, depth, batch = place
+        return shape, (*batch, depth), batch + shape[depth:], "nd", 0
+    if family == "along":
+        shape, dim, index, src = place
+        return shape, index, src, "along", dim
+    if family == "rows":
+        shape, dim, n = place
+        at = dim % len(shape)
+        return shape, (n,), shape[:at] + (n,) + shape[at + 1 :], "rows", dim
+    num, ids, features = place
+    return (num, *features), ids, ids + features, "rows", 0
+
+
+def draw_values(rng, shape, dtype, op):
+    """Values whose sums and products are exact in every dtype here."""
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if op in ("multiply", "divide"):
+        choice = [1, 1, -1, 2] if not dtype.startswith("u") else [1, 1, 3, 2]
+        return rng.choice(choice, shape).astype(jnp.dtype(dtype))
+    values = rng.integers(0, 4, shape)
+    if not dtype.startswith("u"):
+        values = values - 2
+    if "complex" in dtype:
+        values = values + 1j * rng.integers(-2, 2, shape)
+    return values.astype(jnp.dtype(dtype))
+
+
+def draw_indices(rng, shape, size, dtype):
+    """In range, one beside it, far away; many duplicates."""
+    dtype = np.dtype(dtype)
+    indices = rng.integers(0, max(1, min(size, 3)), shape)
+    where = rng.random(shape)
+    far = rng.choice([2**40 + 1, -(2**40), 2**31, 127, -128, 300], shape)
+    indices = np.where(where < 0.15, size, np.where(where > 0.9, -1, indices))
+    indices = np.where((where > 0.15) & (where < 0.25), far, indices)
+    info = np.iinfo(dtype)
+    return np.clip(indices, info.min, info.max).astype(dtype)
+
+
+REFUSED = {  # (op, dtype) that rule 5 makes a TypeError; test_validate has the texts
+    *(("divide", d) for d in ("bool", *INTS, "int64", "uint64")),
+    *((op, d) for op in ("min", "max") for d in ("complex64", "complex128")),
+    ("subtract", "bool"),
+    ("mean", "bool"),
+}
+
+
+def expected(op, form, x, i, u, where):
+    if op == "gather":
+        return oracle.gather(form, x, i, u.shape, **where)
+    if op == "from zeros":
+        return oracle.scatter(form, "add", np.zeros_like(x), i, u, **where)
+    if op == "mean":
+        exact = np.issubdtype(u.dtype, np.integer) or "int" in u.dtype.name
+        dtype = jnp.result_type(float) if exact else u.dtype
+        return oracle.mean(form, x.shape[0], i, u, dtype, **where)
+    return oracle.scatter(form, op, x, i, u, **where)
+
+
+def check(got, want, op, form, x, i, u, where):
+    got = np.asarray(got)
+    assert got.dtype == want.dtype and got.shape == want.shape
+    if op == "set":  # any of the updates that reach a cell
+        for cell, given_ in oracle.received(form, x, i, u, **where).items():
+            assert got[cell] in (given_ or [x[cell]])
+    elif op in ("mean", "divide"):  # XLA's division may differ in the last place
+        eps = float(jnp.finfo(want.dtype).eps)
+        wide = np.complex128 if want.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol=2 * eps)
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("family", POOLS)
+@pytest.mark.filterwarnings("ignore:overflow")
+def test_against_loops(family, pytestconfig):
+    table = functions(family)
+    seen = collections.Counter()
+    many = 10 if pytestconfig.getoption("--full") else 1
+    quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
+
+    for number, dtype in enumerate(DTYPES):
+
+        @seed(number)  # reproducible, and not the same draws for each dtype
+        @settings(
+            max_examples=20 * many,
+            deadline=None,
+            database=None,
+            suppress_health_check=quiet,
+        )
+        @given(st.data())
+        def run(data):
+            usable = [n for n in table if (table[n][0], dtype) not in REFUSED]
+            name = data.draw(st.sampled_from(usable))
+            place = data.draw(st.sampled_from(POOLS[family]))
+            mode = data.draw(st.sampled_from(["drop", "drop", "drop", "clip"]))
+            wrap = data.draw(st.booleans())
+            index = MINT_INDEX if family in ("along", "rows") else INDEX
+            index_dtype = data.draw(st.sampled_from(index))
+            rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+
+            op, fun = table[name]
+            shape, i_shape, u_shape, form, dim = shapes(family, place)
+            x = draw_values(rng, shape, dtype, op)
+            u = draw_values(rng, u_shape, dtype, op)
+            if op in ("multiply", "divide", "min", "max") and family == "segments":
+                x = np.full(shape, js._reduce.identity(op, u.dtype))
+            elif family == "segments" and op != "gather":
+                x = np.zeros_like(x)
+            size = shape[dim] if shape else 1
+            if family == "nd":
+                size = min(shape[: place[1]], default=1)
+            i = draw_indices(rng, i_shape, size, index_dtype)
+            where = dict(dim=dim, mode=mode, wrap=wrap)
+            if op == "gather" and form == "along":
+                u = u[tuple(slice(n) for n in i_shape)]
+
+            options = dict(mode=mode, wrap_negative_indices=wrap)
+            got = fun(x, place, i, u, options)
+            check(got, expected(op, form, x, i, u, where), op, form, x, i, u, where)
+
+            targets = [o for _, o in oracle.sites(form, shape, i, **where)]
+            inside = [o for o in targets if o is not None]
+            seen["all"] += 1
+            seen[dtype] += 1
+            seen[name] += 1
+            seen["duplicates"] += len(set(inside)) < len(inside)
+            seen["outside"] += any(
+                not 0 <= int(v) < max(size, 1) for v in np.ravel(i)
+            )
+            seen["empty"] += 0 in (x.size, u.size)
+
+        run()
+
+    print(dict(seen))
+    assert all(seen[dtype] >= 20 for dtype in DTYPES)
+    assert all(seen[name] >= 5 for name in table)
+    assert seen["duplicates"] >= seen["all"] / 2
+    assert seen["outside"] >= seen["all"] / 3
+    assert seen["empty"] >= seen["all"] / 10

@@ -1,0 +1,536 @@
+"""Every mistake gets an error of ours that names the function, the rule and the value."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jscatter as js
+
+F, I = np.float32, np.int32
+KEY = jax.random.key(0)
+
+# (function, arguments, options, error, the whole text)
+MISTAKES = [
+    # kind
+    (
+        js.ops.segment_sum,
+        ([1.0, 2.0], np.zeros(2, I), 3),
+        {},
+        TypeError,
+        "ops.segment_sum: `data` must be an array, not a list: jnp.asarray it.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(3, F), [0]),
+        {},
+        TypeError,
+        "ops.take: `ids` must be an array, not a list: jnp.asarray it.",
+    ),
+    (
+        js.tf.scatter_nd,
+        ([[0]], ["a"], [1]),
+        {},
+        TypeError,
+        "tf.scatter_nd: `updates` must be numeric or bool; JAX has no strings, objects"
+        " or dates; got <U1.",
+    ),
+    (
+        js.tf.gather_nd,
+        ("abc", [[0]]),
+        {},
+        TypeError,
+        "tf.gather_nd: `params` must be numeric or bool; JAX has no strings, objects or"
+        " dates; got str.",
+    ),
+    (
+        js.mint.scatter_add,
+        (object(), 0, [0], [1]),
+        {},
+        TypeError,
+        "mint.scatter_add: `input` must be an array; got input object.",
+    ),
+    (
+        js.tf.scatter_nd,
+        ([[0], [1, 2]], [1, 2], [3]),
+        {},
+        ValueError,
+        "tf.scatter_nd: `indices` must be a rectangular nested list of numbers",
+    ),
+    # rank
+    (
+        js.tf.scatter_nd,
+        (I(0), F(1), [2]),
+        {},
+        ValueError,
+        "tf.scatter_nd: `indices` must have rank 1 or more: its last dimension is the"
+        " index; got indices int32[].",
+    ),
+    (
+        js.tf.tensor_scatter_nd_add,
+        (np.zeros(2, F), np.zeros((1, 2), I), np.zeros(1, F)),
+        {},
+        ValueError,
+        "tf.tensor_scatter_nd_add: `indices.shape[-1]` must be at most the rank of"
+        " `tensor`; got indices int32[1,2], tensor float32[2].",
+    ),
+    (
+        js.bnns.gather_nd,
+        (np.zeros((2, 2), F), np.zeros((1, 3), I)),
+        {},
+        ValueError,
+        "bnns.gather_nd: `indices.shape[-1]` must be at most the rank of `input`; got"
+        " indices int32[1,3], input float32[2,2].",
+    ),
+    (
+        js.mint.index_add,
+        (np.zeros((2, 2), F), 0, np.zeros((1, 1), I), np.zeros((1, 2), F)),
+        {},
+        ValueError,
+        "mint.index_add: `index` must have rank 1; got index int32[1,1].",
+    ),
+    (
+        js.ops.take,
+        (F(1), np.zeros(2, I)),
+        {},
+        ValueError,
+        "ops.take: `table` must have rank 1 or more; got table float32[].",
+    ),
+    # dim
+    (
+        js.mint.scatter_add,
+        (np.zeros((2, 2), F), np.zeros((2, 2), I), 0, np.zeros((2, 2), F)),
+        {},
+        TypeError,
+        "mint.scatter_add: `dim` must be an int (PyG's order is `scatter(src, index,"
+        " dim)`: see `jscatter.pyg`); got dim int32[2,2].",
+    ),
+    (
+        js.mint.gather,
+        (np.zeros(2, F), True, np.zeros(2, I)),
+        {},
+        TypeError,
+        "mint.gather: `dim` must be an int; got dim True.",
+    ),
+    (
+        js.mint.index_select,
+        (np.zeros(2, F), 1.0, np.zeros(2, I)),
+        {},
+        TypeError,
+        "mint.index_select: `dim` must be an int; got dim 1.0.",
+    ),
+    (
+        js.mint.index_select,
+        (np.zeros(2, F), 1, np.zeros(2, I)),
+        {},
+        ValueError,
+        "mint.index_select: `dim` must be in [-1, 1); got dim 1.",
+    ),
+    (
+        js.tf.gather_nd,
+        (np.zeros((2, 2), F), np.zeros((2, 1), I), 2),
+        {},
+        ValueError,
+        "tf.gather_nd: `batch_dims` must be less than the rank of `indices`; got"
+        " batch_dims 2, indices int32[2,1], params float32[2,2].",
+    ),
+    (
+        js.tf.gather_nd,
+        (np.zeros((2, 2), F), np.zeros((3, 1), I), 1),
+        {},
+        ValueError,
+        "tf.gather_nd: `indices` and `params` must agree in the first `batch_dims`"
+        " dimensions; got batch_dims 1, indices int32[3,1], params float32[2,2].",
+    ),
+    # sizes
+    (
+        js.tf.scatter_nd,
+        (np.zeros((2, 1), I), np.zeros(3, F), [4]),
+        {},
+        ValueError,
+        "tf.scatter_nd: `updates.shape` must be indices.shape[:-1] + shape[1:] = (2,);"
+        " got updates float32[3], indices int32[2,1], shape (4,).",
+    ),
+    (
+        js.bnns.scatter_nd,
+        ("sum", F(1), np.zeros((2, 1), I), np.zeros(4, F)),
+        {},
+        ValueError,
+        "bnns.scatter_nd: `input.shape` must be indices.shape[:-1] + output.shape[1:] ="
+        " (2,); got input float32[], indices int32[2,1], output float32[4].",
+    ),
+    (
+        js.tf.scatter_nd,
+        (np.zeros((2, 1), I), np.zeros(2, F), [-4]),
+        {},
+        ValueError,
+        "tf.scatter_nd: `shape` must not be negative; got shape -4.",
+    ),
+    (
+        js.tf.scatter_nd,
+        (np.zeros((2, 1), I), np.zeros(2, F), [4.5]),
+        {},
+        TypeError,
+        "tf.scatter_nd: `shape` must hold integers; got shape 4.5.",
+    ),
+    (
+        js.tf.scatter_nd,
+        (np.zeros((2, 1), I), np.zeros(2, F), np.zeros((1, 1), I)),
+        {},
+        TypeError,
+        "tf.scatter_nd: `shape` must be an int or integers of rank 1; got shape"
+        " int32[1,1].",
+    ),
+    (
+        js.mint.index_add,
+        (np.zeros((2, 3), F), 1, np.zeros(2, I), np.zeros((2, 3), F)),
+        {},
+        ValueError,
+        "mint.index_add: `source.shape` must be `input.shape` with dimension 1 as long as"
+        " `index`, (2, 2); got source float32[2,3], input float32[2,3], index int32[2].",
+    ),
+    (
+        js.ops.segment_sum,
+        (np.zeros((3, 2), F), np.zeros(2, I), 3),
+        {},
+        ValueError,
+        "ops.segment_sum: `segment_ids.shape` must be a prefix of `data.shape`; got"
+        " segment_ids int32[2], data float32[3,2].",
+    ),
+    (
+        js.ops.segment_sum,
+        (np.zeros(2, F), np.zeros(2, I), -1),
+        {},
+        ValueError,
+        "ops.segment_sum: `num_segments` must not be negative; got num_segments -1.",
+    ),
+    (
+        js.ops.segment_sum,
+        (np.zeros(2, F), np.zeros(2, I), 2.0),
+        {},
+        TypeError,
+        "ops.segment_sum: `num_segments` must hold integers; got num_segments 2.0.",
+    ),
+    # dtype
+    (
+        js.tf.scatter_nd,
+        (np.zeros((2, 1), F), np.zeros(2, F), [4]),
+        {},
+        TypeError,
+        "tf.scatter_nd: `indices` must have an integer dtype; got indices float32[2,1].",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, bool)),
+        {},
+        TypeError,
+        "ops.take: `ids` must have an integer dtype; got ids bool[2].",
+    ),
+    (
+        js.mint.gather,
+        (np.zeros(2, F), 0, np.zeros(2, np.uint8)),
+        {},
+        TypeError,
+        "mint.gather: `index` must be int32 or int64; got index uint8[2].",
+    ),
+    (
+        js.tf.tensor_scatter_nd_add,
+        (np.zeros(2, F), [[0]], np.zeros(1, np.float16)),
+        {},
+        TypeError,
+        "tf.tensor_scatter_nd_add: `updates` must have the dtype of `tensor`; got updates"
+        " float16[1], tensor float32[2].",
+    ),
+    (
+        js.tf.tensor_scatter_nd_add,
+        (np.zeros(2, I), [[0]], [1.5]),
+        {},
+        TypeError,
+        "tf.tensor_scatter_nd_add: `updates` must have the dtype of `tensor`; got updates"
+        " float32[1], tensor int32[2].",
+    ),
+    (
+        js.mint.scatter,
+        (np.zeros(2, I), 0, [0], 1.7),
+        {},
+        TypeError,
+        "mint.scatter: `src` must have the dtype of `input`; got src float32[1], input"
+        " int32[2].",
+    ),
+    (
+        js.ops.take,
+        (jnp.zeros(2, jnp.float8_e8m0fnu), np.zeros(2, I)),
+        {},
+        TypeError,
+        "ops.take: `table` must have a dtype that holds a zero; got table"
+        " float8_e8m0fnu[2].",
+    ),
+    (
+        js.ops.take,
+        (KEY.reshape(1), np.zeros(2, I)),
+        {},
+        TypeError,
+        "ops.take: `table` must be numeric or bool; got table key<fry>[1].",
+    ),
+    (
+        js.tf.tensor_scatter_nd_sub,
+        ([True], [[0]], [True]),
+        {},
+        TypeError,
+        "tf.tensor_scatter_nd_sub: bool has no subtraction; got updates bool[1].",
+    ),
+    (
+        js.tf.tensor_scatter_nd_div,
+        ([4], [[0]], [2]),
+        {},
+        TypeError,
+        "tf.tensor_scatter_nd_div: division needs a float or complex dtype; got updates"
+        " int32[1].",
+    ),
+    (
+        js.ops.segment_mean,
+        (np.zeros(2, bool), np.zeros(2, I), 1),
+        {},
+        TypeError,
+        "ops.segment_mean: bool has no mean; got data bool[2].",
+    ),
+    (
+        js.ops.segment_max,
+        (np.zeros(2, np.complex64), np.zeros(2, I), 1),
+        {},
+        TypeError,
+        "ops.segment_max: complex numbers have no order; got data complex64[2].",
+    ),
+    (
+        js.mint.index_add,
+        ([1, 2], 0, [0], [1]),
+        {"alpha": 0.5},
+        TypeError,
+        "mint.index_add: `alpha` must fit the dtype; got alpha float32[], input int32[2].",
+    ),
+    # options and names
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"mode": "wrap"},
+        ValueError,
+        "ops.take: `mode` must be one of None, 'drop', 'fill', 'clip', 'error',"
+        " 'promise_in_bounds'; got mode 'wrap'.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"mode": jax.lax.GatherScatterMode.ONE_HOT},
+        ValueError,
+        "ops.take: `mode` must be one of None, 'drop', 'fill', 'clip', 'error',"
+        " 'promise_in_bounds'; got mode 'GatherScatterMode.ONE_HOT'.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"mode": 3},
+        TypeError,
+        "ops.take: `mode` must be one of None, 'drop', 'fill', 'clip', 'error',"
+        " 'promise_in_bounds'; got mode '3'.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"wrap": True},
+        TypeError,
+        "ops.take: the options are wrap_negative_indices, implementation, deterministic,"
+        " mode, indices_are_sorted, unique_indices, out_sharding; got wrap.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"unique_indices": 1},
+        TypeError,
+        "ops.take: `unique_indices` must be True or False, and static; got unique_indices"
+        " 1.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"implementation": "triton"},
+        ValueError,
+        "ops.take: `implementation` must be one of None, 'xla', 'pallas'; got"
+        " implementation 'triton'.",
+    ),
+    (
+        js.mint.scatter,
+        (np.zeros(2, F), 0, [0], [1.0]),
+        {"reduce": "sum"},
+        ValueError,
+        "mint.scatter: `reduce` must be one of None, 'add', 'multiply'; got reduce 'sum'.",
+    ),
+    (
+        js.bnns.scatter_nd,
+        ("median", [1.0], [[0]], [1.0]),
+        {},
+        ValueError,
+        "bnns.scatter_nd: `op` must be one of MAX, MIN, ARG_MAX, ARG_MIN, MEAN,"
+        " MEAN_NON_ZERO, SUM, SUM_SQUARE, SUM_LOG, L1_NORM, LOGICAL_OR, ANY, LOGICAL_AND,"
+        " ALL, L2_NORM, LOG_SUM_EXP, PRODUCT, NONE, LOG_SUM; got op 'median'.",
+    ),
+    (
+        js.bnns.scatter_nd,
+        (17, [1.0], [[0]], [1.0]),
+        {},
+        ValueError,
+        "bnns.scatter_nd: `op` must be a ReduceFunction; got op 17.",
+    ),
+    (
+        js.tf.scatter_nd,
+        ([[0]], [1.0], [1]),
+        {"name": 3},
+        TypeError,
+        "tf.scatter_nd: `name` must be a str; got name 3.",
+    ),
+    # not written yet
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"mode": "error"},
+        NotImplementedError,
+        "ops.take: `mode` is not written yet for this value; got 'error'.",
+    ),
+    (
+        js.ops.take,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"deterministic": "exact"},
+        NotImplementedError,
+        "ops.take: `deterministic` is not written yet for this value; got 'exact'.",
+    ),
+    (
+        js.ops.segment_sum,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"out_sharding": jax.P("x")},
+        NotImplementedError,
+        "ops.segment_sum: `out_sharding` is not written yet for this value; got P('x',).",
+    ),
+    (
+        js.ops.segment_sum,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"bucket_size": 4},
+        NotImplementedError,
+        "ops.segment_sum: `bucket_size` is not written yet; got 4.",
+    ),
+    (
+        js.bnns.scatter_nd,
+        ("l2_norm", [1.0], [[0]], [1.0]),
+        {},
+        NotImplementedError,
+        "bnns.scatter_nd: only NONE, SUM, PRODUCT, MAX, MIN are written yet; got L2_NORM.",
+    ),
+]
+IDS = [text[:60] for *_, text in MISTAKES]
+
+
+@pytest.mark.parametrize("fun, args, options, error, text", MISTAKES, ids=IDS)
+def test_text(fun, args, options, error, text):
+    with pytest.raises(error) as caught:
+        fun(*args, **options)
+    message = str(caught.value)
+    if text.endswith("."):
+        assert message == text
+    else:  # what follows is NumPy's own reason
+        assert message.startswith(text)
+
+
+ARRAYS = [m for m in MISTAKES if all(isinstance(a, np.ndarray) for a in m[1][:2])]
+
+
+@pytest.mark.parametrize("fun, args, options, error, text", ARRAYS)
+def test_same_text_under_jit_and_vmap(fun, args, options, error, text):
+    assert len(ARRAYS) > 15
+    with pytest.raises(error) as caught:
+        jax.jit(lambda a, b: fun(a, b, *args[2:], **options))(*args[:2])
+    assert str(caught.value) == text
+    with pytest.raises(error) as caught:
+        stacked = [np.stack([a, a]) for a in args[:2]]
+        jax.vmap(lambda a, b: fun(a, b, *args[2:], **options))(*stacked)
+    assert str(caught.value) == text
+
+
+def test_order_is_kind_rank_dim_sizes_dtype():
+    """One thing wrong less at a time."""
+    f = js.mint.scatter_add
+    bad = dict(input="x", dim=7, index=np.zeros((3, 1, 1), F), src=np.zeros((1, 1), I))
+    for change, text in (
+        ({}, "input"),
+        ({"input": np.zeros((2, 2), F)}, "same rank"),
+        ({"index": np.zeros((3, 3), F)}, "`dim` must be in"),
+        ({"dim": 1}, r"index.shape\[0\]"),
+        ({"src": np.zeros((3, 3), I), "input": np.zeros((3, 2), F)}, "int32 or int64"),
+        ({"index": np.zeros((3, 3), I)}, "dtype of `input`"),
+    ):
+        bad |= change
+        with pytest.raises((TypeError, ValueError), match=text):
+            f(**bad)
+
+
+def test_traced_where_static_is_needed():
+    ids, data = np.zeros(2, I), np.zeros(2, F)
+    with pytest.raises(
+        ValueError, match="ops.segment_sum: `num_segments` must be given"
+    ):
+        jax.jit(lambda i: js.ops.segment_sum(data, i))(ids)
+    with pytest.raises(TypeError, match="`num_segments` must be static"):
+        jax.jit(lambda n: js.ops.segment_sum(data, ids, n))(2)
+    with pytest.raises(
+        TypeError, match=r"`shape` must be static; got shape int32\[1\]"
+    ):
+        jax.jit(lambda s: js.tf.scatter_nd([[0]], [1.0], s))(np.array([2], I))
+    with pytest.raises(TypeError, match="`dim` must be an int"):
+        jax.jit(lambda d: js.mint.gather(data, d, ids))(0)
+    with pytest.raises(TypeError, match="`unique_indices` must be True or False"):
+        jax.jit(lambda b: js.ops.take(data, ids, unique_indices=b))(True)
+
+
+def test_more_rows_than_int32_can_name():
+    rows = jax.ShapeDtypeStruct((2**31, 1), np.int8)
+    ids = jax.ShapeDtypeStruct((2,), np.int32)
+    if jax.config.jax_enable_x64:
+        assert jax.eval_shape(js.ops.take, rows, ids).shape == (2, 1)
+    else:
+        with pytest.raises(ValueError, match=r"more rows than int32 .* enable x64"):
+            jax.eval_shape(js.ops.take, rows, ids)
+        with pytest.raises(ValueError, match="enable x64"):
+            data = jax.ShapeDtypeStruct((2,), np.int8)
+            jax.eval_shape(lambda d, i: js.ops.segment_sum(d, i, 2**31), data, ids)
+
+
+def test_errors_do_not_rely_on_chex():
+    chex.disable_asserts()
+    try:
+        with pytest.raises(ValueError, match="prefix"):
+            js.ops.segment_sum(np.zeros((7, 2), F), np.zeros(2, I), 3)
+    finally:
+        chex.enable_asserts()
+
+
+def test_forced_kernel_that_is_not_there():
+    x, i, u = np.zeros(3, F), np.zeros(2, I), np.ones(2, F)
+    text = (
+        "mint.index_add: no Pallas kernel for this scatter_add on cpu: no kernel is"
+        " written for cpu; use implementation=None or 'xla'."
+    )
+    with pytest.raises(NotImplementedError) as caught:
+        js.mint.index_add(x, 0, i, u, implementation="pallas")
+    assert str(caught.value) == text
+    with pytest.raises(NotImplementedError, match="ops.segment_max: no Pallas kernel"):
+        js.ops.segment_max(u, i, 3, implementation="pallas")
+    # Of a gather it binds the scatter in the gradient.
+    take = lambda t: js.ops.take(t, i, implementation="pallas")
+    take(x)
+    with pytest.raises(NotImplementedError, match="ops.take: no Pallas kernel"):
+        jax.grad(lambda t: take(t).sum())(x)
+    # ... and the transpose of a forced scatter is not forced, on any platform.
+    add = lambda u: js.mint.index_add(x, 0, i, u, implementation="pallas")
+    transpose = jax.jit(lambda ct: jax.linear_transpose(add, u)(ct)[0])
+    transpose.trace(x).lower(lowering_platforms=("rocm",))
+    transpose(x)
+    with pytest.raises(NotImplementedError, match="on rocm"):
+        jax.jit(add).trace(u).lower(lowering_platforms=("rocm",))
