@@ -257,9 +257,7 @@ def test_against_loops(family, pytestconfig):
             seen[dtype] += 1
             seen[name] += 1
             seen["duplicates"] += len(set(inside)) < len(inside)
-            seen["outside"] += any(
-                not 0 <= int(v) < max(size, 1) for v in np.ravel(i)
-            )
+            seen["outside"] += any(not 0 <= int(v) < max(size, 1) for v in np.ravel(i))
             seen["empty"] += 0 in (x.size, u.size)
 
         run()
