@@ -88,6 +88,10 @@ def dim(function: str, name: str, value) -> int:
 
 def shape(function: str, name: str, value) -> tuple[Any, ...]:
     """`shape` as a tuple of Python ints (or symbolic sizes)."""
+    if isinstance(value, tuple | list) and all(
+        type(n) is int and n >= 0 for n in value
+    ):
+        return tuple(value)  # most calls
     if isinstance(value, jax.core.Tracer):
         fail(TypeError, function, f"`{name}` must be static", **{name: value})
     if isinstance(value, np.ndarray | np.generic | jax.Array):

@@ -91,7 +91,9 @@ def scatter_nd(
     """
     function = "bnns.scatter_nd"
     reduction = _reduction(function, op)
-    _no_filter_params(function, filter_params)
+    if filter_params is not None:
+        rule = "`filter_params` must be None"
+        _validate.fail(TypeError, function, rule, filter_params=filter_params)
     if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
         _validate.fail(
             TypeError, function, "`epsilon` must be a number", epsilon=epsilon
@@ -105,27 +107,25 @@ def scatter_nd(
     return _call.run(call, output, indices, input, given=options)
 
 
-def gather_nd(input, indices, filter_params=None, **options: Unpack[Options]):
+def gather_nd(input, indices, **options: Unpack[Options]):
     """The slices of `input` at `indices`; 0 where an index is outside: BNNSGatherND.
 
     Args:
       input: an array.
       indices: integers `[..., K]`, K at most the rank of `input`.
-      filter_params: None; Apple's run-time parameters have no meaning here.
       **options: see `jscatter.Options`.
 
     Returns:
       An array `indices.shape[:-1] + input.shape[K:]`.
 
     Raises:
-      TypeError: an argument's kind or dtype; `filter_params` other than None.
+      TypeError: an argument's kind or dtype.
       ValueError: shapes against the law.
 
     >>> import jscatter as js
     >>> js.bnns.gather_nd([[1.0, 2.0], [3.0, 4.0]], [[1, 0]]).tolist()
     [3.0]
     """
-    _no_filter_params("bnns.gather_nd", filter_params)
     call = Call("bnns.gather_nd", ("input", "indices", "updates"), "nd", "gather")
     return _call.run(call, input, indices, given=options)
 
@@ -140,9 +140,3 @@ def _reduction(function, op) -> ReduceFunction:
     if number not in set(ReduceFunction):
         _validate.fail(ValueError, function, "`op` must be a ReduceFunction", op=number)
     return ReduceFunction(number)
-
-
-def _no_filter_params(function, filter_params):
-    if filter_params is not None:
-        rule = "`filter_params` must be None"
-        _validate.fail(TypeError, function, rule, filter_params=filter_params)

@@ -112,7 +112,7 @@ def gather(input, dim, index, **options: Unpack[Options]):
     return _call.run(call, input, index, given=options)
 
 
-def index_add(input, dim, index, source, *, alpha=None, **options: Unpack[Options]):
+def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options]):
     """Adds the slices of `source`, times `alpha`, to `input` at `index` along `dim`.
 
     The rule of `mindspore.mint.index_add` and `torch.index_add`. Duplicates are summed.
@@ -122,8 +122,7 @@ def index_add(input, dim, index, source, *, alpha=None, **options: Unpack[Option
       dim: an int in [-rank, rank).
       index: int32 or int64 `[N]`.
       source: of the dtype of `input` and its shape, but N in dimension `dim`.
-      alpha: a number that fits the dtype; None is 1. It may be traced and
-        differentiated.
+      alpha: a number that fits the dtype; it may be traced and differentiated.
       **options: see `jscatter.Options`.
 
     Returns:
@@ -139,10 +138,12 @@ def index_add(input, dim, index, source, *, alpha=None, **options: Unpack[Option
     [21, 2, 13]
     """
     dim = _validate.dim("mint.index_add", "dim", dim)
-    if alpha is not None:
-        alpha = _validate.array_like("mint.index_add", "alpha", alpha, lists=False)
+    if type(alpha) is int and alpha == 1:
+        scale = None  # nothing to multiply
+    else:
+        scale = _validate.array_like("mint.index_add", "alpha", alpha, lists=False)
     call = Call("mint.index_add", _ROWS, "rows", "add", dim)
-    return _call.run(call, input, index, source, scale=alpha, given=options)
+    return _call.run(call, input, index, source, scale=scale, given=options)
 
 
 def index_select(input, dim, index, **options: Unpack[Options]):

@@ -7,7 +7,6 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import jax
-import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -24,8 +23,5 @@ def pytest_collection_modifyitems(config, items):
         config.hook.pytest_deselected(items=full)
 
 
-@pytest.fixture
-def x64():
-    """For tests that mean something only in a process with JAX_ENABLE_X64=1."""
-    if not jax.config.jax_enable_x64:
-        pytest.skip("needs JAX_ENABLE_X64=1")
+# These mean something only in a process with JAX_ENABLE_X64=1.
+collect_ignore = [] if jax.config.jax_enable_x64 else ["test_x64.py"]

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracle
 import pytest
 from jax import lax
 from jax.sharding import AxisType
@@ -214,6 +215,26 @@ def test_export_with_a_kernel_for_one_platform(kernel):
 
 def shape(*sizes, dtype=np.float32):
     return jax.ShapeDtypeStruct(sizes, dtype)
+
+
+def test_export_of_the_other_reductions():
+    """Forward, for three platforms and back, with sizes that were symbols."""
+    n, r = jax.export.symbolic_shape("n, r")
+    specs = (shape(r, 4), shape(n, 1, dtype=np.int32), shape(n, 4))
+    args = (X, I[:, None], U)
+    low = np.full_like(X, -np.inf)
+    for f, op, start, u in (
+        (js.tf.tensor_scatter_nd_mul, "multiply", X, U),
+        (js.tf.tensor_scatter_nd_div, "divide", X, U),
+        (js.tf.tensor_scatter_nd_min, "min", X, U),
+        (js.tf.tensor_scatter_nd_max, "max", X, U),
+        (lambda x, i, u: js.tf.tensor_scatter_nd_update(x, i, 0 * u), "set", X, 0 * U),
+        (lambda x, i, u: js.ops.segment_max(u, i[:, 0], x.shape[0]), "max", low, U),
+    ):
+        exported = jax.export.export(jax.jit(f), platforms=PLATFORMS)(*specs)
+        got = jax.export.deserialize(exported.serialize()).call(*args)
+        want = oracle.scatter("rows", op, start, I, u)
+        np.testing.assert_allclose(got, want, rtol=1e-6)
 
 
 n, r, w = jax.export.symbolic_shape("n, r, w")

@@ -136,18 +136,22 @@ def test_shard_map_gathers_segments_scan_and_vmap():
     same(jax.jit(jax.grad(sharded))(X), jax.grad(one_device)(X))
 
 
+OTHERS = {
+    "multiply": js.tf.tensor_scatter_nd_mul,
+    "divide": js.tf.tensor_scatter_nd_div,
+    "min": js.tf.tensor_scatter_nd_min,
+    "max": js.tf.tensor_scatter_nd_max,
+    "set": js.tf.tensor_scatter_nd_update,
+}
+# Which duplicate a set takes is not said: there all updates are the same.
+UPDATES = {op: np.ones_like(U) if op == "set" else U for op in OTHERS}
+
+
 def test_shard_map_of_the_other_reductions():
     """Forward values of set, multiply, divide, min, max with a replicated operand."""
     m = mesh(2)
-    tf = js.tf
-    for fun, op in (
-        (tf.tensor_scatter_nd_mul, "multiply"),
-        (tf.tensor_scatter_nd_div, "divide"),
-        (tf.tensor_scatter_nd_min, "min"),
-        (tf.tensor_scatter_nd_max, "max"),
-        (tf.tensor_scatter_nd_update, "set"),
-    ):
-        u = np.ones_like(U) if op == "set" else U
+    for op, fun in OTHERS.items():
+        u = UPDATES[op]
         body = lambda x, i, u, fun=fun: lax.psum(fun(x, i[:, None], u), "x")
         specs = (P(), P("x"), P("x"))
         f = jax.shard_map(body, mesh=m, in_specs=specs, out_specs=P())
@@ -292,6 +296,11 @@ def test_explicit_types_are_inferred(explicit):
         if want is not None:
             same(y, want)
     assert spec_of(js.ops.segment_max(u, ids, 6)) == P(None, "x")
+    for op, fun in OTHERS.items():
+        y = fun(x, put(I[:, None], None, None), put(UPDATES[op], None, "x"))
+        assert spec_of(y) == P(None, "x")
+        want = oracle.scatter("rows", op, X, I, UPDATES[op])
+        np.testing.assert_allclose(y, want, rtol=1e-5)
     # clipping and wrapping are arithmetic on sharded indices
     wrapped = dict(mode="clip", wrap_negative_indices=True)
     assert spec_of(js.mint.index_add(x, 0, ids, u, **wrapped)) == P(None, "x")

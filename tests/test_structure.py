@@ -1,0 +1,166 @@
+"""The shape of the house: who may call what, what an import loads, what a program holds."""
+
+import ast
+import pathlib
+import subprocess
+import sys
+
+import cases
+import jax
+import pytest
+from cases import CASES
+
+from jscatter import _call
+
+ROOT = pathlib.Path(__file__).parent.parent
+FILES = sorted((ROOT / "jscatter").rglob("*.py"))
+NAMES = [str(f.relative_to(ROOT / "jscatter")) for f in FILES]
+UPDATES = {"add", "set", "mul", "multiply", "min", "max", "get", "divide", "apply"}
+
+
+def dotted(node) -> str:
+    """a.b.c for such a node; x.at[...].add becomes .at.add."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        return dotted(node.value)
+    return ""
+
+
+def offences(source: str, refs: bool = False) -> list[str]:
+    """Calls and uses of JAX's own scatters and gathers in a source text."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module in ("jax.lax", "jax.ops"):
+            found.append(f"from {node.module}")
+        if not isinstance(node, ast.Attribute):
+            continue
+        path = dotted(node).split(".")
+        if "lax" in path[:-1] and path[-1].startswith(("scatter", "gather")):
+            found.append(".".join(path))
+        if path[0] == "jax" and path[1:2] == ["ops"]:
+            found.append(".".join(path))
+        if path[-2:-1] == ["at"] and path[-1] in UPDATES and not refs:
+            found.append(".".join(path))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_only_one_file_calls_jax_own_scatters(name):
+    if name in ("_xla.py", "_commands/plain.py"):
+        assert offences((ROOT / "jscatter" / name).read_text())  # it is what it is for
+    else:
+        source = (ROOT / "jscatter" / name).read_text()
+        assert not offences(source, refs=name.startswith("pallas"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lax.scatter_add(x, i, u, d)",
+        "jax.lax.gather(x, i, d, s)",
+        "jax.ops.segment_sum(x, i)",
+        "x.at[i].add(u)",
+        "x.at[i, ...].set(u)",
+        "f = lax.scatter",
+        "from jax.lax import scatter_add",
+        "y.z.at[i].get()",
+    ],
+)
+def test_the_guard_sees(source):
+    assert offences(source)
+
+
+def test_files_can_be_read_in_one_sitting():
+    long = [n for n, f in zip(NAMES, FILES) if len(f.read_text().splitlines()) > 450]
+    assert not long
+
+
+def test_import_is_light():
+    """chex and Pallas cost 70 to 110 ms and more: they are imported where they are used."""
+    code = """if True:
+        import sys, time
+        import jax, jax.numpy
+        before = time.process_time()
+        import jscatter
+        print(f"added CPU time: {1000 * (time.process_time() - before):.0f} ms")
+        heavy = {"chex", "jax.experimental.pallas", "jscatter.pallas"}
+        heavy |= {"jscatter._commands", "rich"}
+        assert not heavy & set(sys.modules), heavy & set(sys.modules)
+        backends = jax._src.xla_bridge._backends
+        assert not backends, "an import must not start a device"
+    """
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    print(done.stdout)
+
+
+def test_top_level_names_stand_once():
+    import jscatter as js
+
+    for module in (js.tf, js.mint, js.ops):
+        public = [
+            n
+            for n, v in vars(module).items()
+            if callable(v) and getattr(v, "__module__", "") == module.__name__
+        ]
+        for name in public:
+            if not name.startswith("_"):
+                assert getattr(js, name) is getattr(module, name)
+    assert not hasattr(js, "ReduceFunction")
+
+
+# -- what programs hold ------------------------------------------------------------------
+
+
+def primitives(jaxpr):
+    """Names of every equation, looking into nested jaxprs."""
+    for eqn in jaxpr.eqns:
+        yield eqn.primitive.name
+        for value in eqn.params.values():
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from primitives(inner)
+
+
+def scatters(fun, *args):
+    found = primitives(jax.make_jaxpr(fun)(*args).jaxpr)
+    return [n for n in found if "scatter" in n or "gather" in n]
+
+
+@pytest.mark.parametrize("key", cases.once())
+def test_programs_hold_our_primitives(key):
+    case = CASES[key]
+    found = scatters(case.run, *case.args)
+    if not case.linear:
+        assert len(found) == 1 and found[0].startswith("scatter")  # lax's own
+        return
+    assert found and all(n.startswith("jscatter_") for n in found)
+    assert len(found) == 2 if case.name == "ops.segment_mean" else len(found) == 1
+    derivatives = (
+        jax.grad(cases.weighted(case.run), len(case.args) - 1),
+        lambda *a: jax.jvp(case.run, a, a),
+        jax.vmap(case.run, -1),
+    )
+    for f in derivatives[:2]:
+        found = scatters(f, *case.args)
+        assert found and all(n.startswith("jscatter_") for n in found)
+
+
+def test_one_trace_per_signature():
+    """Positional and keyword calls share it, and so do None, "drop" and "fill"."""
+    import jax.numpy as jnp
+
+    import jscatter as js
+
+    x, i, u = jnp.zeros((7, 3)), jnp.zeros(5, int), jnp.ones((5, 3))
+    js.mint.index_add(x, 0, i, u)
+    before = _call.compiled._cache_size()
+    js.mint.index_add(input=x, dim=0, index=i, source=u)
+    js.mint.index_add(x, 0, index=i, source=u, mode=None)
+    js.mint.index_add(x, 0, i, u, mode="fill", wrap_negative_indices=False)
+    js.mint.index_add(x, -2, i, u)  # another dim as written: one more trace
+    assert _call.compiled._cache_size() == before + 1
