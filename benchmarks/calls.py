@@ -78,7 +78,7 @@ def main(rounds=60, n=60):
 
 
 def import_time():
-    """CPU time of `import jscatter` after JAX is there, and after its interpreters are."""
+    """CPU time of `import jscatter` after JAX, and after its interpreters too."""
     code = """if True:
         import time
         import jax, jax.numpy

@@ -15,7 +15,7 @@ from jscatter import _select, _xla
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((6, 4)).astype(np.float32)
 U = RNG.standard_normal((16, 4)).astype(np.float32)
-I = RNG.integers(-1, 8, 16).astype(np.int32)  # noqa: E741
+I = RNG.integers(-1, 8, 16).astype(np.int32)
 M = np.stack([I == row for row in range(6)]).astype(np.float32)  # X + M @ U
 
 PALLAS = {"implementation": "pallas"}
@@ -39,7 +39,7 @@ def same(got, want):
     jax.tree.map(check, got, want)
 
 
-# -- the scopes that say what runs -------------------------------------------------------
+# -- the scopes that say what runs -----------------------------------------------------
 
 
 @pytest.mark.parametrize("platform", ["cpu", "cuda", "rocm", "tpu"])
@@ -65,7 +65,7 @@ def test_every_lowering_says_form_choice_and_reason(platform):
     assert "max 2-d points xla, no kernel is written for max]" in got
 
 
-# -- a stand-in kernel -------------------------------------------------------------------
+# -- a stand-in kernel -----------------------------------------------------------------
 
 MARKED = "0x7F800000"  # infinity as StableHLO prints it: nothing else here holds one
 
@@ -188,7 +188,7 @@ def test_a_measured_kernel_is_the_default_on_its_device(kernel):
     assert choose("that chip").reason == "asked for"
 
 
-# -- export ------------------------------------------------------------------------------
+# -- export ----------------------------------------------------------------------------
 
 PLATFORMS = ("cpu", "tpu", "cuda")
 
@@ -304,7 +304,7 @@ def test_symbolic_shapes(name):
     same(back.call(*args), with_gradients(*args))
 
 
-# -- memory ------------------------------------------------------------------------------
+# -- memory ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int8, jnp.bfloat16])

@@ -10,7 +10,7 @@ import jscatter as js
 HALF = [jnp.bfloat16, jnp.float16]
 
 
-# -- half precision ----------------------------------------------------------------------
+# -- half precision --------------------------------------------------------------------
 
 N = 5000
 ROUNDED = {jnp.bfloat16: 4992.0, jnp.float16: 5000.0}  # 5000 to nearest: 8 and 11 bits
@@ -54,7 +54,7 @@ def test_gradients_of_gathers_of_5000_ones(dtype):
     for f in gathers(ZERO_IDS):
         gradient = jax.vjp(f, table)[1](jnp.ones(N, dtype))[0]
         assert gradient.dtype == dtype and float(gradient[0]) == ROUNDED[dtype]
-        square = lambda t: (f(t) ** 2).sum()  # noqa: B023
+        square = lambda t: (f(t) ** 2).sum()
         product = jax.jvp(jax.grad(square), (table,), (table,))[1]
         assert float(product[0]) == float(jnp.asarray(2 * N, dtype))
 
@@ -104,7 +104,7 @@ def test_unique_indices_make_no_float32_copy():
     )
 
 
-# -- bounds ------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------
 
 I4 = np.array([-1, -5, 4, 1], np.int32)
 U4 = np.array([1, 2, 3, 4], np.float32)
@@ -135,7 +135,7 @@ def test_modes(options, scattered, gathered):
         assert f(U4).tolist() == scattered
         # The gradient goes where the value went.
         weights = np.array([1, 2, 3, 4], np.float32)
-        gradient = jax.grad(lambda u: (f(u) * weights).sum())(U4)  # noqa: B023
+        gradient = jax.grad(lambda u: (f(u) * weights).sum())(U4)
         assert gradient.tolist() == gathered
     table = np.array([1, 2, 3, 4], np.float32)
     for f in (
@@ -174,7 +174,7 @@ def test_promises_are_about_the_indices_as_given():
     assert "sorted = true" in text(i) and "unique_indices = true" in text(i)
     # along: sorted on dim means sorted to XLA only where the batch leads
     for dim, holds in ((0, False), (1, True)):
-        f = lambda i: js.mint.scatter_add(i, dim, i, i, **promise)  # noqa: B023
+        f = lambda i: js.mint.scatter_add(i, dim, i, i, **promise)
         got = "sorted = true" in jax.jit(f).lower(np.zeros((2, 2), np.int32)).as_text()
         assert got == holds
 
@@ -205,7 +205,7 @@ def test_dropped_rows_leak_nothing(poison):
         assert op(data, ids, 3)[1].tolist() == [1, 2]
 
 
-# -- index dtypes ------------------------------------------------------------------------
+# -- index dtypes ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_wide_python_integers():
     assert js.tf.gather_nd(jnp.arange(1, 5), [[2**63], [1]]).tolist() == [0, 2]
 
 
-# -- values ------------------------------------------------------------------------------
+# -- values ----------------------------------------------------------------------------
 
 
 def test_min_and_max_propagate_nan():
@@ -351,7 +351,7 @@ def test_segments_broadcast_one_row_as_jax_does():
     assert js.ops.segment_sum(jnp.ones((1, 2)), ids, 3)[2].tolist() == [2, 2]
 
 
-# -- empties -----------------------------------------------------------------------------
+# -- empties ---------------------------------------------------------------------------
 
 Z = jnp.zeros
 IDS = lambda *s: np.zeros(s, np.int32)
@@ -402,7 +402,7 @@ def test_empty_gathers():
     assert js.tf.gather_nd(Z((3, 2)), IDS(0, 1)).shape == (0, 2)
 
 
-# -- integers under differentiation ------------------------------------------------------
+# -- integers under differentiation ----------------------------------------------------
 
 
 def test_integers_have_float0_tangents():

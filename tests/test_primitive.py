@@ -199,7 +199,7 @@ def test_vmap_of_vmap(seed):
 @pytest.mark.parametrize("seed", seeds(3, 20))
 def test_vmap_commutes_with_grad(seed):
     rng = np.random.default_rng(seed)
-    x, i, u, dnums, window = draw(rng)
+    x, i, u, dnums, _ = draw(rng)
     axes = [int(rng.integers(0, a.ndim + 1)) for a in (x, i, u)]
     batched = stack((x, i, u), axes, rng, 2)
     loss = lambda x, i, u: jnp.sin(scatter_add(x, i, u, dnums)).sum()
@@ -212,7 +212,7 @@ def test_vmap_commutes_with_grad(seed):
         np.testing.assert_allclose(got[1][b], want, rtol=1e-5, atol=1e-6)
 
 
-# -- the structure of what the rules make ------------------------------------------------
+# -- the structure of what the rules make ----------------------------------------------
 
 
 def equations(fun, *args):

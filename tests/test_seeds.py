@@ -11,7 +11,7 @@ import pytest
 
 import jscatter as js
 
-# -- BNNSScatterND -----------------------------------------------------------------------
+# -- BNNSScatterND ---------------------------------------------------------------------
 
 BNNS = {  # indices, gathered values, the scattered descriptor's 3 x 2 x 2 values
     "a scalar index scatters a 2-D slice": (
@@ -81,7 +81,7 @@ def test_bnns_departures():
         js.bnns.scatter_nd("sum", [1.0], [[0]], output, {"n_threads": 2})
 
 
-# -- tf.scatter_nd (both versions of the document) ---------------------------------------
+# -- tf.scatter_nd (both versions of the document) -------------------------------------
 
 SLICES = [[[5] * 4, [6] * 4, [7] * 4, [8] * 4]] * 2
 ZEROS = [[0] * 4] * 4
@@ -117,7 +117,8 @@ def test_tf_examples(name, as_array):
     named = dict(zip(names, args), name=None)
     np.testing.assert_array_equal(js.tf.scatter_nd(**named), want)
     np.testing.assert_array_equal(js.tf.scatter_nd(*args, "here"), want)
-    # "identical to tensor_scatter_nd_add(tf.zeros(shape, values.dtype), indices, values)"
+    # "identical to tensor_scatter_nd_add(tf.zeros(shape, values.dtype), indices,
+    # values)"
     zeros = np.zeros(shape, np.int32)
     got = js.tf.tensor_scatter_nd_add(zeros, np.array(indices), np.array(updates, "i4"))
     np.testing.assert_array_equal(got, want)
@@ -158,7 +159,7 @@ def test_tf_departures():
         js.tf.scatter_nd([[0]], ["a"], [1])
 
 
-# -- mindspore.mint.scatter_add ----------------------------------------------------------
+# -- mindspore.mint.scatter_add --------------------------------------------------------
 
 SRC = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], np.float32)
 MINT = {

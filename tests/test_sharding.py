@@ -1,4 +1,4 @@
-"""shard_map, sharded jit, Explicit meshes; HLO on 8 CPU devices; the call's out_sharding.
+"""shard_map, sharded jit, Explicit meshes; HLO on 8 CPU devices; out_sharding.
 
 Gradients are compared with the same scatter on one device, written as a plain matmul or
 with plain `lax`, never with our own output.
@@ -19,7 +19,7 @@ from jscatter import _call
 RNG = np.random.default_rng(1)
 X = RNG.standard_normal((6, 4)).astype(np.float32)
 U = RNG.standard_normal((16, 4)).astype(np.float32)
-I = RNG.integers(-1, 8, 16).astype(np.int32)  # noqa: E741
+I = RNG.integers(-1, 8, 16).astype(np.int32)
 M = np.stack([I == row for row in range(6)]).astype(np.float32)  # X + M @ U
 COLLECTIVES = (
     "all-gather all-reduce all-to-all collective-permute reduce-scatter".split()
@@ -37,7 +37,7 @@ def same(got, want):
     jax.tree.map(check, got, want)
 
 
-# -- shard_map ---------------------------------------------------------------------------
+# -- shard_map -------------------------------------------------------------------------
 
 ADDS = {  # the same sum in every spelling: (x, i, u) -> x + M u
     "tf": lambda x, i, u: js.tf.tensor_scatter_nd_add(x, i[:, None], u),
@@ -75,8 +75,12 @@ PLACEMENTS += [
 ]
 
 
-@pytest.mark.parametrize("check_vma", [True, False])
-@pytest.mark.parametrize("name, placement", PLACEMENTS)
+PLACEMENTS = [(*p, True) for p in PLACEMENTS]
+PLACEMENTS += [("mint.index_add", specs, False) for specs in SPECS]
+PLACEMENTS += [("mint.scatter_add", FIRST, False), ("tf", FIRST, False)]
+
+
+@pytest.mark.parametrize("name, placement, check_vma", PLACEMENTS)
 def test_shard_map_gradients(name, placement, check_vma):
     """A replicated operand with sharded updates once gave silently wrong gradients."""
     specs = SPECS[placement]
@@ -173,7 +177,7 @@ def test_partly_manual_shard_map():
     same(jax.grad(sharded, (0, 1))(X, U), jax.grad(one_device, (0, 1))(X, U))
 
 
-# -- sharded jit: what the compiled program holds ----------------------------------------
+# -- sharded jit: what the compiled program holds --------------------------------------
 
 BATCH = {  # name: (function, its arrays; dimension 0 is sharded)
     "along": (lambda x, i, u: js.mint.scatter_add(x, 1, i, u), "xiu"),
@@ -232,7 +236,7 @@ def test_the_collective_test_can_fail():
     assert "all-reduce" in compiled_text(f, NamedSharding(mesh(8), P()), *args)
 
 
-# -- Explicit meshes and out_sharding ----------------------------------------------------
+# -- Explicit meshes and out_sharding --------------------------------------------------
 
 
 def core(
@@ -352,11 +356,11 @@ def test_explicit_out_sharding(explicit):
     put = explicit
     ids, x, u = put(I, "x"), put(X, None, None), put(U, "x", None)
     for spec in (P(), P("x"), P(None, "y")):
-        f = lambda x, u: index_add(x, ids, u, spec)  # noqa: B023
+        f = lambda x, u: index_add(x, ids, u, spec)
         y = f(x, u)
         same(y, WANT)
         assert spec_of(y) == P(*spec, *[None] * (2 - len(spec)))
-        gx, gu = jax.grad(lambda x, u: (f(x, u) ** 2).sum(), (0, 1))(x, u)  # noqa: B023
+        gx, gu = jax.grad(lambda x, u: (f(x, u) ** 2).sum(), (0, 1))(x, u)
         same((gx, gu), (2 * WANT, M.T @ (2 * WANT)))
         assert spec_of(gu) == P("x", None)
     ids = put(I, "y")

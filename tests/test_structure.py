@@ -1,4 +1,4 @@
-"""The shape of the house: who may call what, what an import loads, what a program holds."""
+"""Who may call what, what an import loads, what a program holds."""
 
 import ast
 import pathlib
@@ -79,7 +79,7 @@ def test_files_can_be_read_in_one_sitting():
 
 
 def test_import_is_light():
-    """chex and Pallas cost 70 to 110 ms and more: they are imported where they are used."""
+    """chex and Pallas cost 70 to 110 ms and more: imported where they are used."""
     code = """if True:
         import sys, time
         import jax, jax.numpy
@@ -113,7 +113,7 @@ def test_top_level_names_stand_once():
     assert not hasattr(js, "ReduceFunction")
 
 
-# -- what programs hold ------------------------------------------------------------------
+# -- what programs hold ----------------------------------------------------------------
 
 
 def primitives(jaxpr):
