@@ -8,15 +8,15 @@ own dispatch.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 from jax.sharding import AxisType, NamedSharding
 
-from jscatter import _canonical, _reduce, _scatter, _validate, _xla
+from jscatter import _arguments, _canonical, _reduce, _validate, _xla
 from jscatter._scatter import DROP, PROMISE
 from jscatter._scatter import Options as PrimitiveOptions
 
@@ -64,7 +64,7 @@ class Options(SegmentOptions, total=False):
 _NAMES = tuple(Options.__annotations__)
 
 
-class _Options(NamedTuple):
+class Settings(NamedTuple):
     """`Options`, normalised."""
 
     mode: str = "drop"
@@ -84,8 +84,8 @@ class Call(NamedTuple):
       form: "nd", "along", "rows" or "segments".
       op: "add", "set" ..., or "gather".
       dim: the dimension of along and rows, the `batch_dims` of nd.
-      shape: the result's shape (nd) or number of rows (segments) where no operand is
-        given.
+      shape: None, or for a spelling without an operand the result's shape (nd) or
+        number of rows (segments).
       scalar_updates: whether rank-0 updates stand for a constant everywhere (along).
       ids_rank: the rank that ids must have (rows); None: any.
       lists: whether nested lists are taken for arrays.
@@ -97,80 +97,35 @@ class Call(NamedTuple):
     form: str
     op: str
     dim: int = 0
-    shape: tuple[Any, ...] = ()
+    shape: tuple[Any, ...] | None = None
     scalar_updates: bool = False
     ids_rank: int | None = 1
     lists: bool = True
-    options: _Options = _Options()
+    options: Settings = Settings()
 
 
 def run(call: Call, operand, indices, updates=None, *, scale=None, given: Options):
-    """Runs a call. `given`: the options as the user wrote them."""
+    """Runs a call. `given`: the options as the user wrote them.
+
+    operand: ignored where the call has a `shape`. updates: ignored for gathers.
+    """
     if given:
-        call = call._replace(options=_options(call.function, given))
-    target, index, update = call.names
-    if type(indices) not in _seen:
-        indices = _indices(call, index, indices)
-    if operand is not None and type(operand) not in _seen:
-        operand = _array(call, target, operand)
-    if updates is not None and type(updates) not in _seen:
-        updates = _array(call, update, updates, like=operand)
+        call = call._replace(options=_settings(call.function, given))
+    function, (target, index, update) = call.function, call.names
+    as_value = partial(_arguments.value, function, lists=call.lists)
+    dtype = None
+    if call.shape is None:
+        operand = as_value(target, operand)
+        dtype = getattr(operand, "dtype", None)
+    indices = _arguments.indices(function, index, indices, lists=call.lists)
+    if call.op != "gather":
+        updates = as_value(update, updates, dtype=dtype)
+    if scale is not None:
+        scale = as_value("alpha", scale, dtype=dtype)
     return compiled(call, operand, indices, updates, scale)
 
 
-# -- outside jit -----------------------------------------------------------------------
-
-# Types that are known to be jax.Array: isinstance on that class is slow.
-_seen: set[type] = set()
-
-
-def _array(call: Call, name: str, value, like=None):
-    if isinstance(value, jax.Array):
-        _seen.add(type(value))
-        return value
-    array = _validate.array_like(call.function, name, value, call.lists)
-    dtype = getattr(like, "dtype", None)
-    if isinstance(value, list | tuple) and dtype is not None:
-        return _as_weak(array, dtype)
-    return array
-
-
-def _as_weak(array, dtype):
-    """A list of Python numbers takes the operand's dtype, as one Python number does."""
-    kinds = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-    is_float = jnp.issubdtype(dtype, jnp.floating)  # ml_dtypes have kind "V" or "f"
-    to = 2 if is_float else kinds.get(np.dtype(dtype).kind, 1)
-    if array.dtype == dtype or kinds.get(array.dtype.kind, 9) > to:
-        return array
-    cast = array.astype(dtype)
-    if to == 1 and not np.array_equal(np.asarray(cast, array.dtype), array):
-        return array  # does not fit: the dtypes' mismatch is reported
-    return cast
-
-
-def _indices(call: Call, name: str, value):
-    """What int32 cannot hold stays out of bounds: JAX would cut it silently."""
-    if isinstance(value, jax.Array):
-        _seen.add(type(value))
-        return value
-    if isinstance(value, int | list | tuple) and not isinstance(value, bool):
-        leaves = jax.tree.leaves(value)
-        if call.lists and not leaves:
-            return np.asarray(value, np.int32)
-        if all(type(leaf) is int for leaf in leaves) and max(map(abs, leaves)) >= 2**63:
-            objects = np.asarray(value, object)  # NumPy would make floats of these
-            value = np.asarray(np.clip(objects, -(2**63), 2**63 - 1), np.int64)
-    array = _validate.array_like(call.function, name, value, call.lists)
-    narrow = _scatter.int_dtype()
-    if isinstance(array, int) and not isinstance(array, bool):
-        array = np.int64(array)
-    if not isinstance(array, np.ndarray | np.generic) or array.dtype.kind not in "iu":
-        return array
-    if array.dtype.itemsize <= narrow.itemsize:
-        return array
-    lowest = 0 if array.dtype.kind == "u" else np.iinfo(narrow).min
-    return np.clip(array, lowest, np.iinfo(narrow).max).astype(narrow)
-
+# -- options ----------------------------------------------------------------------------
 
 _MODES = {
     None: "drop",
@@ -185,7 +140,7 @@ _MODES = {
 }
 
 
-def _options(function: str, given: Options) -> _Options:
+def _settings(function: str, given: Options) -> Settings:
     unknown = [name for name in given if name not in _NAMES]
     if unknown:
         rule = f"the options are {', '.join(_NAMES)}"
@@ -201,28 +156,23 @@ def _options(function: str, given: Options) -> _Options:
     implementation = _validate.one_of(
         function, "implementation", given.get("implementation"), (None, "xla", "pallas")
     )
-    _not_yet(function, "mode", mode, mode == "error")
+    if mode == "error":
+        _validate.not_yet(function, "`mode`", mode)
     deterministic = given.get("deterministic", False)
-    if not isinstance(deterministic, bool) and deterministic != "exact":
-        rule = "`deterministic` must be False, True or 'exact'"
-        _validate.fail(ValueError, function, rule, deterministic=deterministic)
-    _not_yet(function, "deterministic", deterministic, deterministic is not False)
-    out_sharding = given.get("out_sharding")
-    _not_yet(function, "out_sharding", out_sharding, out_sharding is not None)
-    return _Options(
+    if isinstance(deterministic, str):
+        _validate.one_of(function, "deterministic", deterministic, ("exact",))
+        _validate.not_yet(function, "`deterministic`", deterministic)
+    if flag("deterministic"):
+        _validate.not_yet(function, "`deterministic`", deterministic)
+    if given.get("out_sharding") is not None:
+        _validate.not_yet(function, "`out_sharding`", given.get("out_sharding"))
+    return Settings(
         _MODES[mode],
         flag("wrap_negative_indices"),
         flag("indices_are_sorted"),
         flag("unique_indices"),
         implementation,
     )
-
-
-def _not_yet(function: str, name: str, value, asked: bool):
-    if asked:
-        raise NotImplementedError(
-            f"{function}: `{name}` is not written yet for this value; got {value!r}."
-        )
 
 
 # -- inside jit ------------------------------------------------------------------------
@@ -268,7 +218,7 @@ def _traced(call: Call, operand, indices, updates, scale):
         place = _canonical.along(operand.shape, indices, call.dim)
     else:
         place = _canonical.rows(operand.shape, indices, call.dim)
-    o = call.options
+    o, shape = call.options, operand.shape
     place = _canonical.resolve(place, wrap=o.wrap, clip=o.mode == "clip")
     options = _primitive_options(call, place)
     if call.op == "gather":
@@ -276,10 +226,11 @@ def _traced(call: Call, operand, indices, updates, scale):
     if call.op == "mean":
         return _reduce.mean(place, updates, options)
     if isinstance(operand, jax.ShapeDtypeStruct):
-        operand = _reduce.fill(call.op, place, updates).reshape(operand.shape)
+        operand = _reduce.fill(call.op, place, updates)
     if scale is not None:
         scale = _validate.scale(call.function, jnp.asarray(scale), operand)
-    return _reduce.scatter(call.op, place, operand, updates, options, scale)
+    out = _reduce.scatter(call.op, place, operand, updates, options, scale)
+    return out if out.shape == shape else out.reshape(shape)
 
 
 def _agree(call: Call, operand, indices, updates):
@@ -289,14 +240,15 @@ def _agree(call: Call, operand, indices, updates):
     """
     function, names = call.function, call.names
     target, index, update = names
-    if operand is None and call.form == "segments":
+    if call.form == "segments":
+        assert call.shape is not None
         shape = (*call.shape, *updates.shape[indices.ndim :])
         if indices.ndim == 1 and (updates.ndim == 0 or updates.shape[0] == 1):
             # as in jax.ops: one row for all ids
             updates = jnp.broadcast_to(updates, (*indices.shape, *updates.shape[1:]))
         _validate.segments(function, names, call.shape[0], indices, updates)
         operand = jax.ShapeDtypeStruct(shape, updates.dtype)
-    elif operand is None:
+    elif call.shape is not None:
         operand = jax.ShapeDtypeStruct(call.shape, updates.dtype)
     if call.form == "nd":
         _validate.nd(function, names, operand, indices, updates, call.dim)
@@ -331,15 +283,13 @@ def _primitive_options(call: Call, place) -> PrimitiveOptions:
     # also breaks the order; clipped index vectors may lose it, and so do along's when
     # their batch does not lead.
     batch = place.dnums.scatter_indices_batching_dims
-    one = len(place.dnums.scatter_dims_to_operand_dims) == 1
-    leads = batch == tuple(range(len(batch)))
     clip = o.mode == "clip"
+    still_sorted = not o.wrap and batch == tuple(range(len(batch)))
+    if len(place.dnums.scatter_dims_to_operand_dims) > 1:
+        still_sorted = still_sorted and not clip and call.form != "along"
     return PrimitiveOptions(
         mode=PROMISE if o.mode == "promise_in_bounds" else DROP,
-        indices_are_sorted=o.indices_are_sorted
-        and not o.wrap
-        and leads
-        and (one or not (clip or call.form == "along")),
+        indices_are_sorted=o.indices_are_sorted and still_sorted,
         unique_indices=o.unique_indices and not (clip or o.wrap),
         implementation=o.implementation,
         function=call.function,

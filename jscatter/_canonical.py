@@ -25,7 +25,8 @@ def nd(shape, indices, batch_dims: int = 0) -> Scatter:
         # Every update is a whole slice. XLA miscompiles empty index vectors (CPU, JAX
         # 0.10.2) and crashes on some (rank 0): index a dimension of length 1 instead.
         shape = (*shape[:batch_dims], 1, *shape[batch_dims:])
-        depth, indices = 1, jnp.zeros((*batch, 1), np.int32)
+        none = [(0, 0, 0)] * len(batch)  # padding keeps the batch's sharding
+        depth, indices = 1, lax.pad(indices, indices.dtype.type(0), [*none, (0, 1, 0)])
     indexed = tuple(range(batch_dims, batch_dims + depth))
     dnums = lax.ScatterDimensionNumbers(
         update_window_dims=tuple(range(len(batch), len(updates_shape))),
@@ -128,6 +129,9 @@ def resolve(scatter: Scatter, *, wrap: bool, clip: bool) -> Scatter:
         return scatter
     indices = scatter.indices
     dims = scatter.dnums.scatter_dims_to_operand_dims
+    largest = np.iinfo(indices.dtype).max
+    if any(type(n) is int and n > largest for n in scatter.operand_shape):
+        indices = lax.convert_element_type(indices, _scatter.int_dtype())
     sizes = [jnp.asarray(scatter.operand_shape[d], indices.dtype) for d in dims]
     size = lax.expand_dims(jnp.stack(sizes), tuple(range(indices.ndim - 1)))
     if wrap:

@@ -90,12 +90,28 @@ def _zero_cotangent(x):
     return ad.Zero(x.aval.to_ct_aval()) if ad.is_undefined_primal(x) else None
 
 
+def _typed_as(x, aval):
+    """`x` with the sharding of `aval`, which differs on meshes with Explicit axes only.
+
+    There operand, updates and result may be sharded differently, but the type of a
+    tangent or cotangent is that of its primal.
+    """
+    sharding = aval.sharding
+    if AxisType.Explicit not in sharding.mesh.axis_types:
+        return x
+    if jax.typeof(x).sharding.spec == sharding.spec:
+        return x
+    return jax.sharding.reshard(x, sharding)
+
+
 def _scatter_add_jvp(primals, tangents, **params):
     _, indices, _ = primals
     t_operand, _, t_updates = tangents
     out = scatter_add(*primals, **params)
     if _is_zero(t_updates):  # nothing is added to the tangent
-        return out, _zero_tangent(out) if _is_zero(t_operand) else t_operand
+        if _is_zero(t_operand):
+            return out, _zero_tangent(out)
+        return out, _typed_as(t_operand, jax.typeof(out))
     if _is_zero(t_operand):
         t_operand = ad.instantiate_zeros(_zero_tangent(out))
     return out, scatter_add(t_operand, indices, t_updates, **params)
@@ -104,13 +120,15 @@ def _scatter_add_jvp(primals, tangents, **params):
 def _scatter_add_transpose(ct, operand, indices, updates, *, dnums, options):
     if type(ct) is ad.Zero:
         return _zero_cotangent(operand), None, _zero_cotangent(updates)
-    ct_operand = ct if ad.is_undefined_primal(operand) else None
-    ct_updates = None
+    ct_operand = ct_updates = None
+    if ad.is_undefined_primal(operand):
+        ct_operand = _typed_as(ct, operand.aval)
     if ad.is_undefined_primal(updates):
         window = tuple(updates.aval.shape[d] for d in dnums.update_window_dims)
         # Forced was the scatter; the gather's own transpose is not.
         free = dataclasses.replace(options, implementation=None)
         ct_updates = gather(ct, indices, dnums=dnums, window=window, options=free)
+        ct_updates = _typed_as(ct_updates, updates.aval)
     return ct_operand, None, ct_updates
 
 

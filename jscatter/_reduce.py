@@ -22,20 +22,18 @@ from jscatter._scatter import Options, Scatter
 
 
 def scatter(op: str, place: Scatter, operand, updates, options: Options, scale=None):
-    """`operand` with `updates` combined into it by `op` where `place` says.
+    """`operand` with `updates` combined into it by `op`, in `place.operand_shape`.
 
     scale: multiplies the updates of an add (mint.index_add's `alpha`).
     """
-    if options.implementation == "pallas" and op not in ("add", "subtract"):
-        raise NotImplementedError(
-            f"{options.function}: no Pallas kernel for {op} on any platform:"
-            " none is written; use implementation=None or 'xla'."
-        )
-    shape, dtype = operand.shape, operand.dtype
+    dtype = operand.dtype
     if scale is not None:
-        if _scatter.is_narrow(
-            dtype
-        ):  # the scaled updates must not be rounded one by one
+        if (
+            options.mode is _scatter.DROP
+        ):  # a NaN there would reach the scale's gradient
+            zero = jnp.zeros((), updates.dtype)
+            updates = jnp.where(_scatter.in_bounds(place), updates, zero)
+        if _scatter.is_narrow(dtype):  # scaled updates must not be rounded one by one
             operand, updates = (x.astype(np.float32) for x in (operand, updates))
         updates = updates * scale.astype(updates.dtype)
     if op == "subtract":
@@ -50,7 +48,7 @@ def scatter(op: str, place: Scatter, operand, updates, options: Options, scale=N
         arrays = _xla.common_varying(operand, place.indices, updates)
         options = _accumulating(options, dtype)
         out = _forward((op, place.dnums, options), *arrays)
-    return _reshape(out, shape).astype(dtype)
+    return out.astype(dtype)
 
 
 def gather(place: Scatter, operand, options: Options):
@@ -137,7 +135,7 @@ def _reshape(x, shape):
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _forward(static, operand, indices, updates):
     op, dnums, options = static
-    choice = _select.Choice("xla", f"no kernel is written for {op}")
+    choice = _select.while_tracing(op, options)
     with jax.named_scope(_select.scope(options.function, op, dnums, choice)):
         if op != "divide":
             return _xla.scatter(

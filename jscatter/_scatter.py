@@ -11,6 +11,7 @@ import dataclasses
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -67,6 +68,18 @@ class Options:
             if getattr(self, f.name) != f.default
         )
         return f"({', '.join(shown)})"
+
+
+def in_bounds(place: Scatter):
+    """Which updates are applied: True or False, of a shape that broadcasts to them."""
+    indices = place.indices
+    dims = place.dnums.scatter_dims_to_operand_dims
+    sizes = jnp.stack(
+        [jnp.asarray(place.operand_shape[d], indices.dtype) for d in dims]
+    )
+    sizes = lax.expand_dims(sizes, tuple(range(indices.ndim - 1)))
+    inside = ((indices >= 0) & (indices < sizes)).all(-1)
+    return lax.expand_dims(inside, place.dnums.update_window_dims)
 
 
 def operand_window_dims(ndim: int, dnums: lax.ScatterDimensionNumbers) -> list[int]:

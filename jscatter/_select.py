@@ -72,7 +72,7 @@ def select(
         return Choice("xla", "gathers are the compiler's on every platform")
     if options.implementation == "xla":
         return Choice("xla", "asked for")
-    reason = f"no kernel is written for {platform}"
+    reasons = []
     for kernel in KERNELS.get((primitive, platform), ()):
         reason = kernel.supports(*avals, **params)
         if reason is None and not local:
@@ -81,15 +81,30 @@ def select(
             return Choice(kernel.name, "asked for", kernel.run)
         if reason is None and device_kind in kernel.measured:
             return Choice(kernel.name, f"measured on {device_kind}", kernel.run)
-        reason = (
-            reason or f"{kernel.name} was not measured on {device_kind or platform}"
-        )
+        unmeasured = f"{kernel.name} was not measured on {device_kind or platform}"
+        reasons.append(reason or unmeasured)
+    reason = ", ".join(reasons) or f"no kernel is written for {platform}"
     if options.implementation == "pallas":
-        raise NotImplementedError(
-            f"{options.function}: no Pallas kernel for this {primitive} on {platform}:"
-            f" {reason}; use implementation=None or 'xla'."
-        )
+        raise _unavailable(options.function, primitive, platform, reason)
     return Choice("xla", reason)
+
+
+def while_tracing(op: str, options) -> Choice:
+    """The implementation of set, multiply, divide, min or max.
+
+    These are lax's own operations, chosen before the platform is known.
+    """
+    reason = f"no kernel is written for {op}"
+    if options.implementation == "pallas":
+        raise _unavailable(options.function, op, "any platform", reason)
+    return Choice("xla", "asked for" if options.implementation else reason)
+
+
+def _unavailable(function, op, platform, reason):
+    return NotImplementedError(
+        f"{function}: no Pallas kernel for this {op} on {platform}: {reason};"
+        " use implementation=None or 'xla'."
+    )
 
 
 def scope(function: str, op: str, dnums, choice: Choice) -> str:

@@ -1,4 +1,4 @@
-"""Every error that a user can see: the function, the rule, the value that broke it.
+"""The rules that a call can break, as errors: the function, the rule, the value.
 
 TypeError for a kind or dtype, ValueError for a rank, size or name. Within one call the
 order is kind, rank, dim, sizes, dtype. The functions see static facts only; the
@@ -26,6 +26,8 @@ def fail(error, function: str, rule: str, **got):
 
 def describe(value) -> str:
     """float32[3,4] for an array, its type for what is none, repr for the rest."""
+    if isinstance(value, type):
+        return f"the type {value.__name__}"
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{value.dtype}[{','.join(map(str, value.shape))}]"
     if value is None or isinstance(value, bool | int | float | complex | str | tuple):
@@ -33,54 +35,33 @@ def describe(value) -> str:
     return type(value).__name__
 
 
+def not_yet(function: str, what: str, value):
+    """Raises NotImplementedError for what a later version brings."""
+    raise NotImplementedError(f"{function}: {what} is not written yet; got {value!r}.")
+
+
+def is_number(dtype) -> bool:
+    """Whether JAX has the dtype and computes with it: numbers and bools."""
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        return False
+    if not (jnp.issubdtype(dtype, jnp.number) or np.dtype(dtype).kind == "b"):
+        return False
+    return dtype.itemsize <= (16 if jnp.issubdtype(dtype, jnp.complexfloating) else 8)
+
+
 # -- outside jit: what tracing cannot see ----------------------------------------------
-
-
-def array_like(function: str, name: str, value, lists: bool):
-    """What jit may take; Python lists become arrays where the spelling has them."""
-    if isinstance(value, np.ndarray | np.generic):
-        if value.dtype.kind in "USOMm":
-            _no_such_dtype(function, name, value.dtype)
-        return value
-    if isinstance(value, jax.Array | bool | int | float | complex):
-        return value
-    if isinstance(value, str | bytes):
-        _no_such_dtype(function, name, type(value).__name__)
-    if isinstance(value, list | tuple):
-        if lists:
-            return _from_list(function, name, value)
-        rule = (
-            f"`{name}` must be an array, not a {type(value).__name__}: jnp.asarray it"
-        )
-        fail(TypeError, function, rule)
-    if hasattr(value, "__jax_array__"):
-        return value.__jax_array__()
-    fail(TypeError, function, f"`{name}` must be an array", **{name: value})
-
-
-def _no_such_dtype(function, name, dtype):
-    rule = f"`{name}` must be numeric or bool; JAX has no strings, objects or dates"
-    raise TypeError(f"{function}: {rule}; got {dtype}.")
-
-
-def _from_list(function, name, value):
-    try:
-        if any(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(value)):
-            return jnp.asarray(value)  # a list that holds tracers or device arrays
-        array = np.asarray(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        rule = f"`{name}` must be a rectangular nested list of numbers"
-        raise ValueError(f"{function}: {rule} ({error}).") from None
-    if array.dtype.kind in "USO":
-        _no_such_dtype(function, name, array.dtype)
-    return array
 
 
 def dim(function: str, name: str, value) -> int:
     """`dim` as a Python int; its range is checked where the rank is known."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+    if type(value) is int:
+        return value
+    if isinstance(value, jax.core.Tracer) and value.ndim == 0:
+        fail(TypeError, function, f"`{name}` must be static", **{name: value})
+    if not isinstance(value, np.integer):
         rule = f"`{name}` must be an int"
-        if isinstance(value, np.ndarray | jax.Array | list):
+        is_array = isinstance(value, list) or getattr(value, "ndim", 0)
+        if name == "dim" and is_array:
             rule += " (PyG's order is `scatter(src, index, dim)`: see `jscatter.pyg`)"
         fail(TypeError, function, rule, **{name: value})
     return int(value)
@@ -95,11 +76,14 @@ def shape(function: str, name: str, value) -> tuple[Any, ...]:
     if isinstance(value, jax.core.Tracer):
         fail(TypeError, function, f"`{name}` must be static", **{name: value})
     if isinstance(value, np.ndarray | np.generic | jax.Array):
-        value = np.asarray(value)
-        if value.ndim > 1 or not (value.dtype.kind in "iu" or value.size == 0):
-            rule = f"`{name}` must be an int or integers of rank 1"
+        rule = f"`{name}` must be an int or integers of rank 1"
+        if not jnp.issubdtype(value.dtype, jnp.integer) and (
+            value.size or value.ndim > 1
+        ):
             fail(TypeError, function, rule, **{name: value})
-        value = value.tolist()
+        if value.ndim > 1:
+            fail(ValueError, function, rule, **{name: value})
+        value = np.asarray(value).tolist()
     sizes = value if isinstance(value, tuple | list) else (value,)
     return tuple(size(function, name, n) for n in sizes)
 
@@ -109,12 +93,15 @@ def size(function: str, name: str, value):
     if isinstance(value, jax.core.Tracer):
         fail(TypeError, function, f"`{name}` must be static", **{name: value})
     if jax.export.is_symbolic_dim(value):
+        if not _at_most(0, value):
+            rule = f"`{name}` must not be negative, which symbols do not show"
+            fail(ValueError, function, rule, **{name: str(value)})
         return value
     try:
         n = operator.index(value)
     except TypeError:
-        fail(TypeError, function, f"`{name}` must hold integers", **{name: value})
-    if isinstance(value, bool):
+        n = None
+    if n is None or isinstance(value, bool):
         fail(TypeError, function, f"`{name}` must hold integers", **{name: value})
     if n < 0:
         fail(ValueError, function, f"`{name}` must not be negative", **{name: n})
@@ -273,7 +260,7 @@ def index_dtype(function, name, indices):
 
 def value_dtype(function, name, x):
     """Numbers and bools that have a zero."""
-    if not (jnp.issubdtype(x.dtype, jnp.number) or x.dtype == bool):
+    if not is_number(x.dtype):
         fail(TypeError, function, f"`{name}` must be numeric or bool", **{name: x})
     if x.dtype.name in _scatter.WITHOUT_ZERO:
         rule = f"`{name}` must have a dtype that holds a zero"
@@ -292,6 +279,7 @@ def same_dtype(function, names, operand, updates):
 
 def scale(function, value, operand):
     """`alpha`: a number of no higher kind than the operand's."""
+    value_dtype(function, "alpha", value)
     if value.ndim:
         fail(ValueError, function, "`alpha` must be a scalar", alpha=value)
     if _kind(value) > _kind(operand):

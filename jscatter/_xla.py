@@ -91,11 +91,15 @@ def gather(operand, indices, *, dnums, window, options):
 
 
 def _bits(x):
-    """What only moves values must see: bfloat16 as integers.
+    """Narrow floats as integers, for what only moves values.
 
-    JAX 0.10.2 on CPU carries bfloat16 through float32, where NaN loses its payload.
+    XLA on CPU carries float8 (and, in JAX 0.10.2, bfloat16) through a wider type, where
+    NaN loses its payload.
     """
-    return lax.bitcast_convert_type(x, np.uint16) if x.dtype == jnp.bfloat16 else x
+    bits = 8 * x.dtype.itemsize
+    if not _scatter.is_narrow(x.dtype) or jnp.finfo(x.dtype).bits != bits:
+        return x  # float4 fills half of its byte, and has no NaN
+    return lax.bitcast_convert_type(x, np.dtype(f"uint{bits}"))
 
 
 def _from_bits(x, dtype):

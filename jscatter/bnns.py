@@ -11,6 +11,8 @@ from __future__ import annotations
 import enum
 from typing import Unpack
 
+import numpy as np
+
 from jscatter import _call, _validate
 from jscatter._call import Call, Options
 
@@ -99,10 +101,7 @@ def scatter_nd(
             TypeError, function, "`epsilon` must be a number", epsilon=epsilon
         )
     if reduction not in _OPS:
-        written = ", ".join(f.name for f in _OPS)
-        raise NotImplementedError(
-            f"{function}: only {written} are written yet; got {reduction.name}."
-        )
+        _validate.not_yet(function, "this `op`", reduction.name)
     call = Call(function, ("output", "indices", "input"), "nd", _OPS[reduction])
     return _call.run(call, output, indices, input, given=options)
 
@@ -136,7 +135,9 @@ def _reduction(function, op) -> ReduceFunction:
             return ReduceFunction[op.upper()]
         rule = f"`op` must be one of {', '.join(ReduceFunction.__members__)}"
         _validate.fail(ValueError, function, rule, op=op)
-    number = _validate.dim(function, "op", op)
-    if number not in set(ReduceFunction):
-        _validate.fail(ValueError, function, "`op` must be a ReduceFunction", op=number)
-    return ReduceFunction(number)
+    rule = "`op` must be a ReduceFunction, its number or its name"
+    if isinstance(op, bool) or not isinstance(op, int | np.integer):
+        _validate.fail(TypeError, function, rule, op=op)
+    if int(op) not in set(ReduceFunction):
+        _validate.fail(ValueError, function, rule, op=int(op))
+    return ReduceFunction(int(op))

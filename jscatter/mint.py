@@ -138,12 +138,13 @@ def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options])
     [21, 2, 13]
     """
     dim = _validate.dim("mint.index_add", "dim", dim)
-    if type(alpha) is int and alpha == 1:
-        scale = None  # nothing to multiply
-    else:
-        scale = _validate.array_like("mint.index_add", "alpha", alpha, lists=False)
     call = Call("mint.index_add", _ROWS, "rows", "add", dim)
-    return _call.run(call, input, index, source, scale=scale, given=options)
+    if type(alpha) is int and alpha == 1:  # nothing to multiply
+        return _call.run(call, input, index, source, given=options)
+    if alpha is None:
+        rule = "`alpha` must be a number"
+        _validate.fail(TypeError, "mint.index_add", rule, alpha=alpha)
+    return _call.run(call, input, index, source, scale=alpha, given=options)
 
 
 def index_select(input, dim, index, **options: Unpack[Options]):

@@ -1,9 +1,10 @@
 """JAX's spelling: drop-in for `jax.ops.segment_*`, their mean, and `take`.
 
-`segment_ids` gives one id per row of `data`. Two departures from `jax.ops`: ids of rank
-above 1 mean what TensorFlow says, their shape is a prefix of the data's; and half
-precision is summed in float32 and rounded once. An id outside [0, num_segments),
-negative ones included, drops its row. Arguments are arrays, not lists, as in `jax.ops`.
+`segment_ids` gives one id per row of `data`. Departures from `jax.ops`: ids of rank
+other than 1 mean what TensorFlow says, their shape is a prefix of the data's; bools add
+as OR; half precision is summed in float32 and rounded once. An id outside [0,
+num_segments), negative ones included, drops its row. Arguments are arrays, not lists,
+as in `jax.ops`.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from __future__ import annotations
 from typing import Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from jscatter import _call, _validate
+from jscatter import _arguments, _call, _validate
 from jscatter._call import Call, Options, SegmentOptions
 
 
@@ -211,9 +213,7 @@ def _segments(
 ):
     function = f"ops.{name}"
     if bucket_size is not None:
-        raise NotImplementedError(
-            f"{function}: `bucket_size` is not written yet; got {bucket_size!r}."
-        )
+        _validate.not_yet(function, "`bucket_size`", bucket_size)
     given: Options = {**options}
     if mode is not None:
         given["mode"] = mode
@@ -238,8 +238,8 @@ def _highest_id(function, segment_ids) -> int:
             "`num_segments` must be given where `segment_ids` is traced (jit, vmap ...)"
         )
         _validate.fail(ValueError, function, rule, segment_ids=segment_ids)
-    ids = np.asarray(_validate.array_like(function, "segment_ids", segment_ids, False))
-    if not np.issubdtype(ids.dtype, np.integer):
+    ids = _arguments.indices(function, "segment_ids", segment_ids, lists=False)
+    if not jnp.issubdtype(ids.dtype, jnp.integer):
         rule = "`segment_ids` must have an integer dtype"
         _validate.fail(TypeError, function, rule, segment_ids=segment_ids)
-    return max(int(ids.max()), -1) if ids.size else -1
+    return max(int(np.asarray(ids).max()), -1) if ids.size else -1

@@ -8,6 +8,7 @@ import pytest
 import jscatter as js
 
 HALF = [jnp.bfloat16, jnp.float16]
+X64 = jax.config.jax_enable_x64
 
 
 # -- half precision --------------------------------------------------------------------
@@ -203,6 +204,10 @@ def test_dropped_rows_leak_nothing(poison):
         assert np.isfinite(second(data)).all()
     for op in (js.ops.segment_max, js.ops.segment_min, js.ops.segment_prod):
         assert op(data, ids, 3)[1].tolist() == [1, 2]
+    scaled = lambda a: js.mint.index_add(np.zeros((3, 2), "f4"), 0, ids, data, alpha=a)
+    assert jax.grad(lambda a: scaled(a).sum())(np.float32(2)) == 3
+    along = lambda a: js.mint.index_add(np.zeros((2, 3), "f4"), 1, ids, data.T, alpha=a)
+    assert jax.grad(lambda a: along(a).sum())(np.float32(2)) == 3
 
 
 # -- index dtypes ----------------------------------------------------------------------
@@ -284,21 +289,31 @@ def test_min_and_max_propagate_nan():
     assert np.isnan(got[0]) and got[1] == 5
 
 
-@pytest.mark.parametrize("name", "float16 bfloat16 float32 float8_e4m3fn".split())
-def test_set_moves_bits(name):
-    """Subnormals, -0 and NaN payloads survive."""
+NAN_WITH_PAYLOAD = {
+    "float32": 0x7F800005,
+    "bfloat16": 0x7F85,
+    "float16": 0x7C05,
+    "float8_e3m4": 0x73,
+    "float8_e4m3": 0xFA,
+    "float8_e5m2": 0xFD,
+    "float8_e4m3fn": 0xFF,
+}
+
+
+@pytest.mark.parametrize("name", NAN_WITH_PAYLOAD)
+def test_set_and_gather_move_bits(name):
+    """Subnormals, -0 and NaN payloads survive, in untouched cells too."""
     dtype = jnp.dtype(name)
     bits = np.dtype(f"uint{8 * dtype.itemsize}")
     negative_zero = 1 << (8 * dtype.itemsize - 1)
-    payload = {"float16": 0x7C05, "bfloat16": 0x7F85, "float32": 0x7F800005}.get(
-        name, 1
-    )
-    values = np.array([payload, 1, negative_zero], bits).view(dtype)
+    values = np.array([NAN_WITH_PAYLOAD[name], 1, negative_zero], bits).view(dtype)
+    assert np.isnan(values[0].astype(np.float32))
     index = np.array([[0], [1], [2]])
-    got = js.tf.tensor_scatter_nd_update(jnp.ones(3, dtype), index, values)
-    assert np.asarray(got).view(bits).tolist() == values.view(bits).tolist()
-    got = js.tf.gather_nd(values, index)
-    assert np.asarray(got).view(bits).tolist() == values.view(bits).tolist()
+    for at in (index, index[1:2]):
+        got = js.tf.tensor_scatter_nd_update(values, at, values[at[:, 0]])
+        assert np.asarray(got).view(bits).tolist() == values.view(bits).tolist()
+    got = jax.vmap(lambda v: js.ops.take(v, index[:, 0]))(np.stack([values, values]))
+    assert np.asarray(got)[1].view(bits).tolist() == values.view(bits).tolist()
 
 
 def test_empty_segments():
@@ -333,8 +348,51 @@ def test_python_numbers_are_weakly_typed():
     got = js.tf.tensor_scatter_nd_add(x, [[1]], [2])
     assert got.dtype == jnp.bfloat16 and got[1] == 2
     assert js.tf.tensor_scatter_nd_update(jnp.zeros(3), [1], 2).tolist() == [0, 2, 0]
-    with pytest.raises(TypeError, match="dtype of `tensor`"):  # does not fit in int8
-        js.tf.tensor_scatter_nd_add(jnp.zeros(3, jnp.int8), [[1]], [300])
+
+
+@pytest.mark.parametrize("number", [300, -129, 2**31, 2**40, 2**63, 2**70])
+def test_python_integers_that_do_not_fit_are_never_cut(number):
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32, jnp.int4):
+        x = np.zeros(3, dtype)
+        info = jnp.iinfo(x.dtype)
+        if info.min <= number <= info.max:
+            assert int(js.mint.scatter(x, 0, [0], number)[0]) == number
+            assert int(js.tf.tensor_scatter_nd_add(x, [[0]], [number])[0]) == number
+            continue
+        for call in (
+            lambda: js.mint.scatter(x, 0, [0], number),
+            lambda: js.tf.tensor_scatter_nd_add(x, [[0]], [number]),
+            lambda: js.mint.index_add(x, 0, [0], x[:1], alpha=number),
+        ):
+            with pytest.raises(ValueError, match="must fit"):
+                call()
+    big = js.mint.index_add(np.ones(1, "f4"), 0, [0], np.ones(1, "f4"), alpha=number)
+    assert big[0] == np.float32(1 + number)
+    if not X64 and abs(number) >= 2**31:
+        with pytest.raises(ValueError, match="must fit int32"):
+            js.tf.scatter_nd([[0]], [number], [1])
+        with pytest.raises(ValueError, match="must fit int32"):
+            js.tf.tensor_scatter_nd_add([number], [[0]], [1])
+
+
+def test_lists_that_hold_arrays():
+    table = jnp.arange(1, 5)
+    ids = [np.array([2**32 + 1]), jnp.array([2]), [1]]
+    assert js.tf.gather_nd(table, ids).tolist() == [0, 3, 2]
+    got = jax.jit(lambda i, u: js.tf.scatter_nd([[i], [1]], [u, u], [3]))(2, 1.5)
+    assert got.tolist() == [0, 1.5, 1.5]
+    # arrays in a list keep their dtype: they are not Python numbers
+    with pytest.raises(TypeError, match="dtype of `tensor`"):
+        js.tf.tensor_scatter_nd_add(jnp.zeros(3, "bfloat16"), [[1]], [np.float32(1)])
+
+
+def test_empty_lists():
+    assert js.mint.scatter_add([1, 2, 3], 0, [], []).tolist() == [1, 2, 3]
+    half = jnp.ones(2, jnp.bfloat16)
+    assert (
+        js.tf.tensor_scatter_nd_add(half, np.zeros((0, 1), int), []).dtype == half.dtype
+    )
+    assert js.tf.scatter_nd(np.zeros((0, 1), int), [], [2]).tolist() == [0, 0]
 
 
 def test_segments_without_num_segments():

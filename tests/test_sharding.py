@@ -243,7 +243,7 @@ def core(
     function, names, form, op, operand, indices, updates=None, spec=None, shape=()
 ):
     """The jitted core with `out_sharding`, which no public keyword opens yet."""
-    options = _call._Options(out_sharding=spec)
+    options = _call.Settings(out_sharding=spec)
     call = _call.Call(function, names, form, op, shape=shape, options=options)
     return _call.compiled(call, operand, indices, updates, None)
 
@@ -344,6 +344,27 @@ def test_explicit_gradients_keep_their_types(explicit):
     gt = jax.grad(loss)(x)
     assert spec_of(gt) == P(None, "x")
     same(gt, 2 * M @ (M.T @ X))
+
+
+def test_explicit_gradients_where_shardings_differ(explicit):
+    """A cotangent has the sharding of its own primal, not of the result."""
+    put = explicit
+    rows = np.arange(12, dtype=np.float32).reshape(2, 6)
+    index = np.array([[0, 5, 7, 0], [1, 1, -1, 2]], np.int32)
+    src = np.ones((2, 4), np.float32)
+    for x_spec, u_spec in (((None, None), ("x", None)), (("x", None), (None, None))):
+        x, u = put(rows, *x_spec), put(src, *u_spec)
+        ids = put(index, "x", None)
+        loss = lambda x, u: (js.mint.scatter_add(x, 1, ids, u) ** 2).sum()
+        gx, gu = jax.grad(loss, (0, 1))(x, u)
+        assert spec_of(gx) == P(*x_spec) and spec_of(gu) == P(*u_spec)
+        want = 2 * oracle.scatter("along", "add", rows, index, src, dim=1)
+        same(gx, want)
+        same(gu, oracle.gather("along", want, index, (2, 4), dim=1))
+        push = jax.jvp(lambda x: js.mint.scatter_add(x, 1, ids, u), (x,), (x,))
+        assert spec_of(push[0]) == spec_of(push[1])
+    constant = lambda s: js.mint.scatter(x, 1, ids, s, reduce="add").sum()
+    assert jax.grad(constant)(1.0) == 6
 
 
 def test_explicit_ambiguity_is_jax_own_error(explicit):

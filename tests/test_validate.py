@@ -34,7 +34,7 @@ MISTAKES = [
         {},
         TypeError,
         "tf.scatter_nd: `updates` must be numeric or bool; JAX has no strings, objects"
-        " or dates; got <U1.",
+        " or dates; got str.",
     ),
     (
         js.tf.gather_nd,
@@ -178,7 +178,7 @@ MISTAKES = [
         js.tf.scatter_nd,
         (np.zeros((2, 1), I), np.zeros(2, F), np.zeros((1, 1), I)),
         {},
-        TypeError,
+        ValueError,
         "tf.scatter_nd: `shape` must be an int or integers of rank 1; got shape"
         " int32[1,1].",
     ),
@@ -379,7 +379,7 @@ MISTAKES = [
         (17, [1.0], [[0]], [1.0]),
         {},
         ValueError,
-        "bnns.scatter_nd: `op` must be a ReduceFunction; got op 17.",
+        "bnns.scatter_nd: `op` must be a ReduceFunction, its number or its name; got op 17.",
     ),
     (
         js.tf.scatter_nd,
@@ -394,21 +394,21 @@ MISTAKES = [
         (np.zeros(2, F), np.zeros(2, I)),
         {"mode": "error"},
         NotImplementedError,
-        "ops.take: `mode` is not written yet for this value; got 'error'.",
+        "ops.take: `mode` is not written yet; got 'error'.",
     ),
     (
         js.ops.take,
         (np.zeros(2, F), np.zeros(2, I)),
         {"deterministic": "exact"},
         NotImplementedError,
-        "ops.take: `deterministic` is not written yet for this value; got 'exact'.",
+        "ops.take: `deterministic` is not written yet; got 'exact'.",
     ),
     (
         js.ops.segment_sum,
         (np.zeros(2, F), np.zeros(2, I), 2),
         {"out_sharding": jax.P("x")},
         NotImplementedError,
-        "ops.segment_sum: `out_sharding` is not written yet for this value; got P('x',).",
+        "ops.segment_sum: `out_sharding` is not written yet; got P('x',).",
     ),
     (
         js.ops.segment_sum,
@@ -422,7 +422,7 @@ MISTAKES = [
         ("l2_norm", [1.0], [[0]], [1.0]),
         {},
         NotImplementedError,
-        "bnns.scatter_nd: only NONE, SUM, PRODUCT, MAX, MIN are written yet; got L2_NORM.",
+        "bnns.scatter_nd: this `op` is not written yet; got 'L2_NORM'.",
     ),
 ]
 IDS = [text[:60] for *_, text in MISTAKES]
@@ -454,6 +454,76 @@ def test_same_text_under_jit_and_vmap(fun, args, options, error, text):
     assert str(caught.value) == text
 
 
+class Odd:
+    """What a program may pass by mistake."""
+
+    def __jax_array__(self):
+        return "not an array"
+
+
+ODD = {
+    "None": None,
+    "dict": {},
+    "a type": np.float32,
+    "jax.Array itself": jax.Array,
+    "str": "1",
+    "bytes": b"1",
+    "masked": np.ma.masked_array([1, 2], [True, False]),
+    "object": np.array([None, 1]),
+    "long double": np.zeros(2, np.longdouble),
+    "structured": np.zeros(2, [("a", I)]),
+    "date": np.array(["2026-01-01"], "M8[D]"),
+    "key": KEY,
+    "float0": np.zeros(2, jax.dtypes.float0),
+    "__jax_array__": Odd(),
+    "ShapeDtypeStruct": jax.ShapeDtypeStruct((2,), F),
+    "[None]": [None],
+    "[[None]]": [[None]],
+    "[dict]": [{}],
+    "[key]": [KEY],
+    "[date]": [np.datetime64(1, "D")],
+    "ragged": [[], [2**64]],
+    "mixed": [True, 2],
+}
+GOOD = {  # with one argument taken away each must fail, whatever stands there
+    js.tf.scatter_nd: dict(indices=[[0]], updates=[1.0], shape=[2]),
+    js.tf.tensor_scatter_nd_add: dict(tensor=[1.0], indices=[[0]], updates=[1.0]),
+    js.tf.gather_nd: dict(params=[1.0], indices=[[0]]),
+    js.mint.scatter_add: dict(input=[1.0], dim=0, index=[0], src=[1.0]),
+    js.mint.scatter: dict(input=[1.0], dim=0, index=[0], src=[1.0]),
+    js.mint.gather: dict(input=[1.0], dim=0, index=[0]),
+    js.mint.index_add: dict(input=[1.0], dim=0, index=[0], source=[1.0], alpha=2),
+    js.mint.index_select: dict(input=[1.0], dim=0, index=[0]),
+    js.bnns.scatter_nd: dict(op="sum", input=[1.0], indices=[[0]], output=[1.0]),
+    js.bnns.gather_nd: dict(input=[1.0], indices=[[0]]),
+    js.ops.segment_sum: dict(
+        data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1
+    ),
+    js.ops.segment_mean: dict(data=np.ones(1, F), segment_ids=np.zeros(1, I)),
+    js.ops.take: dict(table=np.ones(1, F), ids=np.zeros(1, I)),
+}
+OPTIONS = dict.fromkeys(js.Options.__annotations__)
+
+
+@pytest.mark.parametrize("fun", GOOD, ids=lambda f: f.__name__)
+def test_whatever_stands_there_the_error_is_ours(fun):
+    fun(**GOOD[fun])
+    for odd_name, odd in ODD.items():
+        for name in GOOD[fun] | OPTIONS:
+            if odd is None and name in (*OPTIONS, "num_segments"):
+                continue
+            if odd_name == "a type" and name == "__jax_array__":
+                continue
+            try:
+                fun(**(GOOD[fun] | {name: odd}))
+            except (TypeError, ValueError, NotImplementedError) as error:
+                ours = f"{fun.__module__.removeprefix('jscatter.')}.{fun.__name__}: "
+                assert str(error).startswith(ours), (odd_name, name, error)
+            else:
+                # an empty list or a str may be right somewhere, never in these
+                assert name in ("out_sharding", "shape"), (odd_name, name)
+
+
 def test_order_is_kind_rank_dim_sizes_dtype():
     """One thing wrong less at a time."""
     f = js.mint.scatter_add
@@ -483,7 +553,7 @@ def test_traced_where_static_is_needed():
         TypeError, match=r"`shape` must be static; got shape int32\[1\]"
     ):
         jax.jit(lambda s: js.tf.scatter_nd([[0]], [1.0], s))(np.array([2], I))
-    with pytest.raises(TypeError, match="`dim` must be an int"):
+    with pytest.raises(TypeError, match="`dim` must be static"):
         jax.jit(lambda d: js.mint.gather(data, d, ids))(0)
     with pytest.raises(TypeError, match="`unique_indices` must be True or False"):
         jax.jit(lambda b: js.ops.take(data, ids, unique_indices=b))(True)
