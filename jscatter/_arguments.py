@@ -17,7 +17,7 @@ from jscatter import _scatter, _validate
 from jscatter._validate import fail
 
 # Types that are known to be jax.Array: isinstance on that class is slow.
-_seen: set[type] = set()
+seen: set[type] = set()
 _NUMBERS = (bool, int, float, complex)
 _LISTS = (list, tuple)
 _NUMPY = (np.ndarray, np.generic)
@@ -25,8 +25,6 @@ _NUMPY = (np.ndarray, np.generic)
 
 def value(function: str, name: str, x, *, lists: bool, dtype=None):
     """Numbers as an array. Python's are weakly typed: they take a `dtype` that fits."""
-    if type(x) in _seen:
-        return x
     x = _array_or_numbers(function, name, x, lists)
     if not isinstance(x, (*_LISTS, *_NUMBERS)):
         return x
@@ -38,8 +36,6 @@ def value(function: str, name: str, x, *, lists: bool, dtype=None):
 
 def indices(function: str, name: str, x, *, lists: bool):
     """Integers as an array; what int32 cannot hold (x64 off) stays out of bounds."""
-    if type(x) in _seen:
-        return x
     x = _array_or_numbers(function, name, x, lists)
     if isinstance(x, jax.Array):
         return x
@@ -63,7 +59,7 @@ def indices(function: str, name: str, x, *, lists: bool):
 def _array_or_numbers(function: str, name: str, x, lists: bool) -> Any:
     """A jax.Array, a NumPy array, a Python number, or a list or tuple of such."""
     if isinstance(x, jax.Array):
-        _seen.add(type(x))
+        seen.add(type(x))
         return x
     if hasattr(x, "__jax_array__") and not isinstance(x, type):
         x = x.__jax_array__()

@@ -8,7 +8,6 @@ own dispatch.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import jax
@@ -111,21 +110,25 @@ def run(call: Call, operand, indices, updates=None, *, scale=None, given: Option
     """
     if given:
         call = call._replace(options=_settings(call.function, given))
-    function, (target, index, update) = call.function, call.names
-    as_value = partial(_arguments.value, function, lists=call.lists)
-    dtype = None
-    if call.shape is None:
-        operand = as_value(target, operand)
-        dtype = getattr(operand, "dtype", None)
-    indices = _arguments.indices(function, index, indices, lists=call.lists)
-    if call.op != "gather":
-        updates = as_value(update, updates, dtype=dtype)
+    seen, has_operand = _arguments.seen, call.shape is None
+    if has_operand and type(operand) not in seen:
+        operand = _value(call, call.names[0], operand)
+    if type(indices) not in seen:
+        name, lists = call.names[1], call.lists
+        indices = _arguments.indices(call.function, name, indices, lists=lists)
+    if call.op != "gather" and type(updates) not in seen:
+        updates = _value(call, call.names[2], updates, operand if has_operand else None)
     if scale is not None:
-        scale = as_value("alpha", scale, dtype=dtype)
+        scale = _value(call, "alpha", scale, operand)
     return compiled(call, operand, indices, updates, scale)
 
 
-# -- options ----------------------------------------------------------------------------
+def _value(call: Call, name: str, x, like=None):
+    dtype = getattr(like, "dtype", None)
+    return _arguments.value(call.function, name, x, lists=call.lists, dtype=dtype)
+
+
+# -- options ---------------------------------------------------------------------------
 
 _MODES = {
     None: "drop",

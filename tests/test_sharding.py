@@ -140,28 +140,55 @@ def test_shard_map_gathers_segments_scan_and_vmap():
     same(jax.jit(jax.grad(sharded))(X), jax.grad(one_device)(X))
 
 
-OTHERS = {
-    "multiply": js.tf.tensor_scatter_nd_mul,
-    "divide": js.tf.tensor_scatter_nd_div,
-    "min": js.tf.tensor_scatter_nd_min,
-    "max": js.tf.tensor_scatter_nd_max,
-    "set": js.tf.tensor_scatter_nd_update,
+def wide(i, u):
+    return jnp.broadcast_to(i[:, None], u.shape)
+
+
+OTHERS = {  # name: (op, run(x, i, u))
+    "tf mul": ("multiply", lambda x, i, u: TF.tensor_scatter_nd_mul(x, i[:, None], u)),
+    "tf div": ("divide", lambda x, i, u: TF.tensor_scatter_nd_div(x, i[:, None], u)),
+    "tf min": ("min", lambda x, i, u: TF.tensor_scatter_nd_min(x, i[:, None], u)),
+    "tf max": ("max", lambda x, i, u: TF.tensor_scatter_nd_max(x, i[:, None], u)),
+    "tf update": ("set", lambda x, i, u: TF.tensor_scatter_nd_update(x, i[:, None], u)),
+    "mint": ("set", lambda x, i, u: js.mint.scatter(x, 0, wide(i, u), u)),
+    "mint multiply": (
+        "multiply",
+        lambda x, i, u: js.mint.scatter(x, 0, wide(i, u), u, reduce="multiply"),
+    ),
+    "bnns product": (
+        "multiply",
+        lambda x, i, u: js.bnns.scatter_nd("product", u, i[:, None], x),
+    ),
+    "bnns none": ("set", lambda x, i, u: js.bnns.scatter_nd("none", u, i[:, None], x)),
+    "ops prod": ("multiply", lambda x, i, u: x * js.ops.segment_prod(u, i, len(x))),
+    "ops min": (
+        "min",
+        lambda x, i, u: jnp.minimum(x, js.ops.segment_min(u, i, len(x))),
+    ),
+    "ops max": (
+        "max",
+        lambda x, i, u: jnp.maximum(x, js.ops.segment_max(u, i, len(x))),
+    ),
 }
+TF = js.tf
 # Which duplicate a set takes is not said: there all updates are the same.
-UPDATES = {op: np.ones_like(U) if op == "set" else U for op in OTHERS}
+UPDATES = {op: np.ones_like(U) if op == "set" else U for op, _ in OTHERS.values()}
 
 
-def test_shard_map_of_the_other_reductions():
-    """Forward values of set, multiply, divide, min, max with a replicated operand."""
-    m = mesh(2)
-    for op, fun in OTHERS.items():
-        u = UPDATES[op]
-        body = lambda x, i, u, fun=fun: lax.psum(fun(x, i[:, None], u), "x")
-        specs = (P(), P("x"), P("x"))
-        f = jax.shard_map(body, mesh=m, in_specs=specs, out_specs=P())
-        halves = zip(np.split(I, 2), np.split(u, 2))
-        want = sum(oracle.scatter("rows", op, X, i, v) for i, v in halves)
-        np.testing.assert_allclose(f(X, I, u), want, rtol=1e-5)
+@pytest.mark.parametrize("name", OTHERS)
+def test_shard_map_of_the_other_reductions(name):
+    """Forward values of set, multiply, divide, min, max in two placements."""
+    op, fun = OTHERS[name]
+    m, u = mesh(2), UPDATES[op]
+    body = lambda x, i, u: lax.psum(fun(x, i, u), "x")
+    f = jax.shard_map(body, mesh=m, in_specs=(P(), P("x"), P("x")), out_specs=P())
+    halves = zip(np.split(I, 2), np.split(u, 2))
+    want = sum(oracle.scatter("rows", op, X, i, v) for i, v in halves)
+    np.testing.assert_allclose(f(X, I, u), want, rtol=1e-5)
+    features = (P(None, "x"), P(), P(None, "x"))
+    f = jax.shard_map(fun, mesh=m, in_specs=features, out_specs=P(None, "x"))
+    want = oracle.scatter("rows", op, X, I, u)
+    np.testing.assert_allclose(f(X, I, u), want, rtol=1e-5)
 
 
 def test_partly_manual_shard_map():
@@ -186,6 +213,15 @@ BATCH = {  # name: (function, its arrays; dimension 0 is sharded)
         "uxi",
     ),
     "along, set": (lambda x, i, u: js.mint.scatter(x, 1, i, u), "xiu"),
+    "along, multiply": (
+        lambda x, i, u: js.mint.scatter(x, 1, i, u, reduce="multiply"),
+        "xiu",
+    ),
+    **{
+        f"mapped {name}": (jax.vmap(lambda x, i, u, f=f: f(x, i, u)), "xiu")
+        for name, (_, f) in OTHERS.items()
+        if not name.startswith("mint")
+    },
     "along, gather": (lambda x, i: js.mint.gather(x, 1, i), "xi"),
     "mapped rows": (jax.vmap(lambda x, i, u: js.mint.index_add(x, 0, i, u)), "xiu"),
     "mapped nd": (
@@ -222,8 +258,8 @@ def test_sharded_features_need_no_collective():
     for f in (
         lambda u, i: js.ops.segment_sum(u, i, 9),
         lambda u, i: js.ops.segment_mean(u, i, 9),
-        lambda u, i: js.ops.segment_max(u, i, 9),
         lambda u, i: js.ops.take(u, i),
+        *(lambda u, i, f=f: f(jnp.zeros((9, 64)), i, u) for _, f in OTHERS.values()),
     ):
         text = compiled_text(f, s, (jnp.ones((10, 64)), s), ids)
         assert not [c for c in COLLECTIVES if c in text]
@@ -240,7 +276,7 @@ def test_the_collective_test_can_fail():
 
 
 def core(
-    function, names, form, op, operand, indices, updates=None, spec=None, shape=()
+    function, names, form, op, operand, indices, updates=None, spec=None, shape=None
 ):
     """The jitted core with `out_sharding`, which no public keyword opens yet."""
     options = _call.Settings(out_sharding=spec)
@@ -300,9 +336,11 @@ def test_explicit_types_are_inferred(explicit):
         if want is not None:
             same(y, want)
     assert spec_of(js.ops.segment_max(u, ids, 6)) == P(None, "x")
-    for op, fun in OTHERS.items():
-        y = fun(x, put(I[:, None], None, None), put(UPDATES[op], None, "x"))
-        assert spec_of(y) == P(None, "x")
+    for name, (op, fun) in OTHERS.items():
+        if name.startswith("mint"):
+            continue  # along: below
+        y = fun(x, ids, put(UPDATES[op], None, "x"))
+        assert spec_of(y) == P(None, "x"), name
         want = oracle.scatter("rows", op, X, I, UPDATES[op])
         np.testing.assert_allclose(y, want, rtol=1e-5)
     # clipping and wrapping are arithmetic on sharded indices
@@ -319,6 +357,9 @@ def test_explicit_batches(explicit):
     y = jax.jit(lambda x, i, u: js.mint.scatter_add(x, 1, i, u))(*args)
     assert spec_of(y) == P("x", None, "y")
     same(y, each)
+    for reduce in (None, "multiply"):
+        y = js.mint.scatter(args[0], 1, args[1], args[2], reduce=reduce)
+        assert spec_of(y) == P("x", None, "y")
     options = dict(mode="clip", wrap_negative_indices=True)
     y = js.mint.gather(args[0], 1, args[1], **options)
     assert spec_of(y) == P("x", None, "y")

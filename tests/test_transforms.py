@@ -217,6 +217,25 @@ def test_vmap_of_each_argument_and_axis(form, pytestconfig):
                 same(jax.vmap(take, axes[:2])(*args[:2]), np.stack(want))
 
 
+@pytest.mark.parametrize("op", ["multiply", "divide", "min", "max", "set"])
+def test_vmap_of_each_argument_of_the_other_reductions(op):
+    kind, dim, x, i, u = cases.ND["nd"]
+    u = np.ones_like(u) if op == "set" else u  # which duplicate it takes is not said
+    fun = cases.tensor_scatter[op]
+    for k, mask in enumerate(list(np.ndindex(2, 2, 2))[1:]):
+        axes = tuple((0, 1, -1)[k % 3] if m else None for m in mask)
+        args = [
+            v if a is None else np.stack([v, np.flip(v)], a)
+            for v, a in zip((x, i, u), axes)
+        ]
+        each = [
+            [v if a is None else np.take(v, b, a) for v, a in zip(args, axes)]
+            for b in range(2)
+        ]
+        want = [oracle.scatter(kind, op, *one, dim=dim) for one in each]
+        same(jax.vmap(fun, axes)(*args), np.stack(want))
+
+
 @pytest.mark.parametrize("key", sorted(ONCE))
 def test_strict_modes_and_internal_checks(key):
     case = CASES[key]
