@@ -44,7 +44,7 @@ def indices(function: str, name: str, x, *, lists: bool):
     leaves = list(_leaves(x))
     if not leaves:
         return _stacked(function, name, x, lambda x: np.asarray(x, np.int32))
-    if all(type(leaf) is int for leaf in leaves):
+    if all(isinstance(n, int) and not isinstance(n, bool) for n in leaves):
         low, high = -(2**63), 2**63 - 1  # NumPy would make floats of larger ones
         if max(leaves) > high or min(leaves) < low:
             x = _mapped(x, lambda n: min(max(n, low), high))
@@ -106,7 +106,7 @@ def _stacked(function: str, name: str, x, stack):
 
 def _from_numbers(function: str, name: str, x, leaves, dtype):
     """Python numbers in `dtype` where it is of their kind or a higher one."""
-    kinds = [_NUMBERS.index(type(leaf)) for leaf in leaves]
+    kinds = [_kind(leaf) for leaf in leaves]
     if 0 in kinds and any(kinds):
         fail(TypeError, function, f"`{name}` must not mix bools and numbers")
     kind = max(kinds, default=2)
@@ -126,6 +126,10 @@ def _from_numbers(function: str, name: str, x, leaves, dtype):
     with np.errstate(over="ignore"):  # 1e6 is inf in float16, as a conversion says
         to_array = lambda x: np.asarray(x, python_type).astype(dtype)
         return _stacked(function, name, x, to_array)
+
+
+def _kind(number) -> int:
+    return next(k for k, kind in enumerate(_NUMBERS) if isinstance(number, kind))
 
 
 def _takes(dtype, kind: int) -> bool:

@@ -196,7 +196,8 @@ def jscatter(call: Call, operand, indices, updates, scale):
         n for n, t in axes if t == AxisType.Explicit
     )  # hashed by auto_axes
     # auto_axes would hide these types from the primitives.
-    _xla.refuse_reduced([jax.typeof(x) for x in arrays if x is not None])
+    avals = [jax.typeof(x) for x in arrays if x is not None]
+    _xla.refuse_reduced(call.function, avals)
     if not explicit:
         return lax.with_sharding_constraint(_traced(call, *arrays), sharding)
     run = lambda *arrays: _traced(call, *arrays)

@@ -32,13 +32,13 @@ gather_p = Primitive("jscatter_gather")
 
 def scatter_add(operand, indices, updates, *, dnums, options):
     """Operand + updates at indices; see `lax.scatter_add` for the dimension numbers."""
-    arrays = _xla.common_varying(operand, indices, updates)
+    arrays = _xla.common_varying(options.function, operand, indices, updates)
     return scatter_add_p.bind(*arrays, dnums=dnums, options=options)
 
 
 def gather(operand, indices, *, dnums, window, options):
     """The windows of operand at indices; `window` sizes as in `update_window_dims`."""
-    arrays = _xla.common_varying(operand, indices)
+    arrays = _xla.common_varying(options.function, operand, indices)
     return gather_p.bind(*arrays, dnums=dnums, window=tuple(window), options=options)
 
 

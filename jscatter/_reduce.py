@@ -45,7 +45,8 @@ def scatter(op: str, place: Scatter, operand, updates, options: Options, scale=N
             operand, place.indices, updates, dnums=place.dnums, options=options
         )
     else:
-        arrays = _xla.common_varying(operand, place.indices, updates)
+        function = options.function
+        arrays = _xla.common_varying(function, operand, place.indices, updates)
         options = _accumulating(options, dtype)
         out = _forward((op, place.dnums, options), *arrays)
     return out.astype(dtype)

@@ -25,7 +25,7 @@ WITHOUT_ZERO = ("float8_e8m0fnu",)
 
 
 class Scatter(NamedTuple):
-    """Where windows go. `operand_shape` may carry a leading 1 (see `_canonical.nd`)."""
+    """Where windows go. `operand_shape` may carry an added 1 (see `_canonical.nd`)."""
 
     indices: jax.Array
     dnums: lax.ScatterDimensionNumbers

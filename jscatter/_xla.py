@@ -126,14 +126,14 @@ def _int32(indices, operand):
 # -- arrays before they meet lax -------------------------------------------------------
 
 
-def common_varying(*arrays):
+def common_varying(function, *arrays):
     """Casts each array to the union of the manual mesh axes that any varies over.
 
     Without this, `shard_map` sees a replicated operand meet varying updates and forgets
     the psum that belongs to the operand's cotangent: gradients are wrong, silently.
     """
     avals = [jax.typeof(x) for x in arrays]
-    refuse_reduced(avals)
+    refuse_reduced(function, avals)
     union = frozenset().union(*(a.manual_axis_type.varying for a in avals))
     if not union:
         return arrays
@@ -149,11 +149,11 @@ def common_varying(*arrays):
     return tuple(map(cast, arrays, avals))
 
 
-def refuse_reduced(avals) -> None:
+def refuse_reduced(function, avals) -> None:
     """JAX's own gather has wrong gradients for some `reduced` and `unreduced` types."""
     for a in avals:
         spec, manual = a.sharding.spec, a.manual_axis_type
         if spec.reduced or spec.unreduced or manual.reduced or manual.unreduced:
             raise NotImplementedError(
-                f"jscatter: `reduced` and `unreduced` types are not supported; got {a}."
+                f"{function}: `reduced` and `unreduced` types are not taken; got {a}."
             )

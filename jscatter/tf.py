@@ -7,7 +7,7 @@ The shape law of every scatter here, with `K = indices.shape[-1]`:
 Each index vector names one slice of the tensor (one element where K is its rank).
 Arguments may be nested lists. Unlike TensorFlow on CPU, which raises, an index outside
 the tensor is dropped on every platform, as TensorFlow documents it for GPU; see
-`jscatter.Options`. `name` becomes a named scope in profiles.
+`jscatter.Options`. `name` becomes a named scope within a jit.
 """
 
 from __future__ import annotations

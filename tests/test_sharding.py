@@ -445,7 +445,9 @@ def test_reduced_types_are_refused():
         table = jax.sharding.reshard(table, P("y", None, reduced={"x"}))
         ids = put(np.zeros(8, np.int32), "x")
         for take in (lambda: js.ops.take(table, ids), lambda: index_select(table, ids)):
-            with pytest.raises(NotImplementedError, match="reduced"):
+            with pytest.raises(
+                NotImplementedError, match=r"^(ops|mint)\.\w+: `reduced`"
+            ):
                 take()
         with pytest.raises(NotImplementedError, match="reduced"):
             index_select(table, ids, P("x"))
