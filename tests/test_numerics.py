@@ -47,6 +47,9 @@ def test_sums_of_5000_ones(dtype):
         assert float(tangent[0]) == ROUNDED[dtype]
         mapped = jax.vmap(f, 1, 1)(jnp.ones((N, 3), dtype))
         assert float(mapped[0, 2]) == ROUNDED[dtype]
+    add = lambda i, u: js.ops.segment_sum(u, i, 2)
+    both = jax.vmap(add)(np.stack([ZERO_IDS, ZERO_IDS]), jnp.ones((2, N), dtype))
+    assert float(both[1, 0]) == ROUNDED[dtype]
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -58,6 +61,16 @@ def test_gradients_of_gathers_of_5000_ones(dtype):
         square = lambda t: (f(t) ** 2).sum()
         product = jax.jvp(jax.grad(square), (table,), (table,))[1]
         assert float(product[0]) == float(jnp.asarray(2 * N, dtype))
+    ids, tables = np.stack([ZERO_IDS, ZERO_IDS]), jnp.ones((2, 2), dtype)
+    both = lambda t: jax.vmap(js.ops.take)(t, ids)
+    gradient = jax.vjp(both, tables)[1](jnp.ones((2, N), dtype))[0]
+    assert float(gradient[1, 0]) == ROUNDED[dtype]
+    tables_only = lambda t: jax.vmap(lambda t: js.ops.take(t, ZERO_IDS))(t)
+    gradient = jax.vjp(tables_only, tables)[1](jnp.ones((2, N), dtype))[0]
+    assert float(gradient[1, 0]) == ROUNDED[dtype]
+    ids_only = lambda t: jax.vmap(lambda i: js.ops.take(t, i))(ids[:, : N // 2])
+    gradient = jax.vjp(ids_only, tables[0])[1](jnp.ones((2, N // 2), dtype))[0]
+    assert float(gradient[0]) == ROUNDED[dtype]
 
 
 @pytest.mark.parametrize("dtype", [*HALF, jnp.float8_e5m2, jnp.float8_e4m3fn])
@@ -80,6 +93,12 @@ def test_one_rounding_per_call(dtype):
     assert got == jnp.asarray(power, dtype)
     got = js.tf.tensor_scatter_nd_div(jnp.ones(1, dtype), ids[:8, None], factors)[0]
     assert got == jnp.asarray(1 / power, dtype)
+
+
+def test_a_mean_is_not_rounded_before_the_division():
+    """257 is no bfloat16: a rounded sum would give 256 / 257."""
+    ones = jnp.ones(257, jnp.bfloat16)
+    assert js.ops.segment_mean(ones, np.zeros(257, np.int32), 1)[0] == 1
 
 
 def test_alpha_is_applied_before_the_rounding():
@@ -173,6 +192,16 @@ def test_promises_are_about_the_indices_as_given():
     wrapped = text(i, wrap_negative_indices=True)
     assert "sorted = true" not in wrapped and "unique_indices = true" not in wrapped
     assert "sorted = true" in text(i) and "unique_indices = true" in text(i)
+    points = lambda i, **o: js.tf.tensor_scatter_nd_add(
+        jnp.zeros((4, 4)), i, jnp.ones(2), **promise, **o
+    )
+    i = np.array([[0, 3], [2, 9]], np.int32)
+    for o, holds in (({}, True), ({"mode": "clip"}, False)):
+        text_ = jax.jit(lambda i: points(i, **o)).lower(i).as_text()
+        assert ("indices_are_sorted = true" in text_) == holds
+    short = lambda i: js.mint.scatter_add(jnp.zeros((3, 4), int), 1, i, i, **promise)
+    text_ = jax.jit(short).lower(np.zeros((2, 2), int)).as_text()
+    assert "indices_are_sorted = true" not in text_  # rows are components there
     # along: sorted on dim means sorted to XLA only where the batch leads
     for dim, holds in ((0, False), (1, True)):
         f = lambda i: js.mint.scatter_add(i, dim, i, i, **promise)

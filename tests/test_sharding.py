@@ -444,9 +444,14 @@ def test_reduced_types_are_refused():
         table = put(np.ones((64, 4), np.float32), "y", None)
         table = jax.sharding.reshard(table, P("y", None, reduced={"x"}))
         ids = put(np.zeros(8, np.int32), "x")
-        for take in (lambda: js.ops.take(table, ids), lambda: index_select(table, ids)):
+        window = put(np.ones((8, 4), np.float32), None, None)
+        for take in (
+            lambda: js.ops.take(table, ids),
+            lambda: index_select(table, ids),
+            lambda: js.tf.tensor_scatter_nd_max(table, ids[:, None], window),
+        ):
             with pytest.raises(
-                NotImplementedError, match=r"^(ops|mint)\.\w+: `reduced`"
+                NotImplementedError, match=r"^(ops|mint|tf)\.\w+: `reduced`"
             ):
                 take()
         with pytest.raises(NotImplementedError, match="reduced"):
