@@ -28,9 +28,8 @@ def scatter(op: str, place: Scatter, operand, updates, options: Options, scale=N
     """
     dtype = operand.dtype
     if scale is not None:
-        if (
-            options.mode is _scatter.DROP
-        ):  # a NaN there would reach the scale's gradient
+        if options.mode is _scatter.DROP:
+            # A NaN in a dropped row would reach the scale's gradient.
             zero = jnp.zeros((), updates.dtype)
             updates = jnp.where(_scatter.in_bounds(place), updates, zero)
         if _scatter.is_narrow(dtype):  # scaled updates must not be rounded one by one

@@ -73,6 +73,23 @@ def test_the_guard_sees(source):
     assert offences(source)
 
 
+def test_only_the_primitives_touch_what_jax_may_change():
+    """No compatibility is promised for jax.extend and jax.interpreters."""
+    for name, file in zip(NAMES, FILES):
+        internals = set()
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                internals.add(node.module)
+            elif isinstance(node, ast.Import):
+                internals |= {alias.name for alias in node.names}
+        internals = {".".join(m.split(".")[:2]) for m in internals}
+        internals &= {"jax._src", "jax.extend", "jax.interpreters", "jax.experimental"}
+        if name == "_primitive.py":
+            assert internals == {"jax.extend", "jax.interpreters"}
+        else:
+            assert not internals, name
+
+
 def test_files_can_be_read_in_one_sitting():
     long = [n for n, f in zip(NAMES, FILES) if len(f.read_text().splitlines()) > 450]
     assert not long
