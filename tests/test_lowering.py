@@ -165,6 +165,31 @@ def test_the_kernel_is_not_taken_where_it_must_not_be(kernel):
     segment = lambda u: js.ops.segment_sum(u, I, 6, **PALLAS)
     with pytest.raises(NotImplementedError, match="spread over devices"):
         text(segment, platform, spread)
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+    partly = jax.shard_map(
+        lambda u: lax.psum(js.ops.segment_sum(u, I[:4], 6, **PALLAS), "x"),
+        mesh=mesh,
+        in_specs=P("x"),
+        out_specs=P(),
+        axis_names={"x"},
+    )
+    with pytest.raises(NotImplementedError, match="spread over devices"):
+        text(partly, platform, U)
+
+
+def test_the_host_is_not_taken_for_the_target(kernel):
+    """A CPU host lowers for another platform: the device kind is unknown there."""
+    platform, _ = kernel
+    (row,) = _select.KERNELS["scatter_add", platform]
+    host = jax.devices()[0].device_kind
+    row = row._replace(measured=frozenset({host}))
+    _select.KERNELS["scatter_add", platform] = (row,)
+    assert MARKED not in text(add, platform, X, U)
+    # ... and where host and target are one, the kind is read and the row is taken
+    _select.KERNELS["scatter_add", "cpu"] = (row,)
+    jax.clear_caches()
+    named = jax.jit(lambda x, u: add(x, u)).lower(X, U).as_text(debug_info=True)
+    assert f"stand-in, measured on {host}]" in named
 
 
 def test_a_measured_kernel_is_the_default_on_its_device(kernel):

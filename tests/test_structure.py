@@ -1,6 +1,7 @@
 """Who may call what, what an import loads, what a program holds."""
 
 import ast
+import inspect
 import pathlib
 import subprocess
 import sys
@@ -128,6 +129,43 @@ def test_top_level_names_stand_once():
             if not name.startswith("_"):
                 assert getattr(js, name) is getattr(module, name)
     assert not hasattr(js, "ReduceFunction")
+
+
+def test_aliases():
+    import jscatter as js
+
+    for op in "add sub mul div min max update".split():
+        alias = getattr(js.tf, f"tensor_scatter_{op}")
+        assert alias is getattr(js.tf, f"tensor_scatter_nd_{op}")
+
+
+def test_segments_have_the_signature_of_jax_ops():
+    """Every argument at its place; and each reaches what it is for."""
+    import jax.numpy as jnp
+
+    import jscatter as js
+
+    for name in "sum prod min max mean".split():
+        ours = inspect.signature(getattr(js.ops, f"segment_{name}")).parameters
+        if name != "mean":
+            theirs = inspect.signature(getattr(jax.ops, f"segment_{name}")).parameters
+            *named, rest = ours.values()
+            assert rest.kind is rest.VAR_KEYWORD
+            assert [(p.name, p.default) for p in named] == [
+                (p.name, p.default) for p in theirs.values()
+            ]
+        fun = getattr(js.ops, f"segment_{name}")
+        text = lambda *tail: (
+            jax.jit(lambda d, i: fun(d, i, 4, *tail))
+            .lower(jnp.ones(3), jnp.arange(3))
+            .as_text()
+        )
+        assert "indices_are_sorted = true" in text(True)
+        assert "unique_indices = true" not in text(True)
+        assert "unique_indices = true" in text(False, True)
+        assert "indices_are_sorted = true" not in text(False, True)
+        clipped = fun(jnp.full(1, 2.0), jnp.array([9]), 4, False, False, None, "clip")
+        assert clipped[3] == 2
 
 
 # -- what programs hold ----------------------------------------------------------------
