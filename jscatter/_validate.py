@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import export
 
 from jscatter import _scatter
 
@@ -92,7 +93,7 @@ def size(function: str, name: str, value):
     """One static size: anything with `__index__`, or a symbolic size."""
     if isinstance(value, jax.core.Tracer):
         fail(TypeError, function, f"`{name}` must be static", **{name: value})
-    if jax.export.is_symbolic_dim(value):
+    if export.is_symbolic_dim(value):
         if not _at_most(0, value):
             rule = f"`{name}` must not be negative, which symbols do not show"
             fail(ValueError, function, rule, **{name: str(value)})
