@@ -518,3 +518,41 @@ def test_complex_gradients():
     assert g.dtype == jnp.complex64
     # d/dx of Re(sum x + 1j sum x) is 1 + 1j in JAX's convention (conjugate)
     np.testing.assert_allclose(g, np.full(4, 1 + 1j))
+
+
+# -- integers and complex numbers ------------------------------------------------------
+
+
+def test_integers_wrap_and_stay_exact():
+    ids = np.zeros(2, np.int32)
+    for dtype in (np.int8, np.uint8, np.int16, np.int32, np.uint32):
+        top = np.iinfo(dtype).max
+        data = np.array([top, 3], dtype)
+        with np.errstate(over="ignore"):
+            total, product = data.sum(dtype=dtype), data.prod(dtype=dtype)
+        assert int(js.ops.segment_sum(data, ids, 1)[0]) == int(total)
+        assert int(js.ops.segment_prod(data, ids, 1)[0]) == int(product)
+        less = js.tf.tensor_scatter_nd_sub(data, [[0], [1]], data[::-1])
+        with np.errstate(over="ignore"):
+            assert less.tolist() == (data - data[::-1]).tolist()
+    odd = np.array([2**24, 1], np.int32)  # float32 would lose the 1
+    assert js.ops.segment_sum(odd, ids, 1).tolist() == [2**24 + 1]
+
+
+def test_complex_products():
+    x = np.array([1 + 2j, 3 - 1j], np.complex64)
+    got = js.ops.segment_prod(x, np.zeros(2, np.int32), 1)
+    np.testing.assert_allclose(got, [5 + 5j])
+    got = js.tf.tensor_scatter_nd_div(np.array([5 + 5j], np.complex64), [[0]], x[:1])
+    np.testing.assert_allclose(got, [3 - 1j], rtol=1e-6)
+
+
+def test_division_by_zero_is_numpys():
+    x = np.array([1, -1, 0, 5], np.float32)
+    got = js.tf.tensor_scatter_nd_div(x, [[0], [1], [2]], np.zeros(3, np.float32))
+    assert got[:2].tolist() == [np.inf, -np.inf] and np.isnan(got[2]) and got[3] == 5
+
+
+def test_name_is_a_scope_within_a_jit():
+    f = lambda u: js.tf.scatter_nd([[0]], u, [2], name="my_scatter")
+    assert "my_scatter" in jax.jit(f).lower(jnp.ones(1)).as_text(debug_info=True)
