@@ -65,12 +65,11 @@ def _array_or_numbers(function: str, name: str, x, lists: bool) -> Any:
         x = x.__jax_array__()
     if isinstance(x, np.ma.MaskedArray):
         fail(TypeError, function, f"`{name}` must not be a masked array: fill it")
-    if isinstance(x, _NUMPY) and not _validate.is_number(x.dtype):
+    is_text = isinstance(x, str | bytes)
+    if is_text or (isinstance(x, _NUMPY) and not _validate.is_number(x.dtype)):
         rule = f"`{name}` must be numeric or bool; JAX has no strings, objects or dates"
-        raise TypeError(f"{function}: {rule}; got {x.dtype}.")
-    if isinstance(x, str | bytes):
-        rule = f"`{name}` must be numeric or bool; JAX has no strings, objects or dates"
-        raise TypeError(f"{function}: {rule}; got {type(x).__name__}.")
+        got = type(x).__name__ if is_text else x.dtype
+        raise TypeError(f"{function}: {rule}; got {got}.")
     if isinstance(x, _LISTS):
         if not lists:
             rule = (

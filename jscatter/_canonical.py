@@ -127,13 +127,7 @@ def resolve(scatter: Scatter, *, wrap: bool, clip: bool) -> Scatter:
     """
     if not (wrap or clip):
         return scatter
-    indices = scatter.indices
-    dims = scatter.dnums.scatter_dims_to_operand_dims
-    largest = np.iinfo(indices.dtype).max
-    if any(type(n) is int and n > largest for n in scatter.operand_shape):
-        indices = lax.convert_element_type(indices, _scatter.int_dtype())
-    sizes = [jnp.asarray(scatter.operand_shape[d], indices.dtype) for d in dims]
-    size = lax.expand_dims(jnp.stack(sizes), tuple(range(indices.ndim - 1)))
+    indices, size = _scatter.with_sizes(scatter)
     if wrap:
         indices = jnp.where(indices < 0, indices + size, indices)
     if clip:  # into an axis of size 0: -1, which drops

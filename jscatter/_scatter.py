@@ -70,14 +70,20 @@ class Options:
         return f"({', '.join(shown)})"
 
 
+def with_sizes(place: Scatter):
+    """The indices and the sizes of the axes that they name, of one dtype and rank."""
+    indices = place.indices
+    largest = np.iinfo(indices.dtype).max
+    if any(type(n) is int and n > largest for n in place.operand_shape):
+        indices = lax.convert_element_type(indices, int_dtype())
+    dims = place.dnums.scatter_dims_to_operand_dims
+    named = [jnp.asarray(place.operand_shape[d], indices.dtype) for d in dims]
+    return indices, lax.expand_dims(jnp.stack(named), tuple(range(indices.ndim - 1)))
+
+
 def in_bounds(place: Scatter):
     """Which updates are applied: True or False, of a shape that broadcasts to them."""
-    indices = place.indices
-    dims = place.dnums.scatter_dims_to_operand_dims
-    sizes = jnp.stack(
-        [jnp.asarray(place.operand_shape[d], indices.dtype) for d in dims]
-    )
-    sizes = lax.expand_dims(sizes, tuple(range(indices.ndim - 1)))
+    indices, sizes = with_sizes(place)
     inside = ((indices >= 0) & (indices < sizes)).all(-1)
     return lax.expand_dims(inside, place.dnums.update_window_dims)
 
