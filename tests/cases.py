@@ -54,29 +54,39 @@ def ids(high, *shape, low=-1):
     return RNG.integers(low, high + 1, shape).astype(np.int32)
 
 
+# Two cells of four are met twice; one id is below, one above; two cells get nothing.
+SIX = np.array([0, 2, 0, -1, 2, 4], np.int32)
+POINTS = np.array([[0, 1], [0, 1], [2, 3], [3, 0], [2, 3]], np.int32)
+
 # form: (the oracle's form and dim, operand, indices, updates)
 ND = {
-    "nd": ("nd", 0, floats(3, 4, 2), ids(3, 5, 2), floats(5, 2)),
+    "nd": ("nd", 0, floats(3, 4, 2), POINTS, floats(5, 2)),
     "nd K=0": ("nd", 0, floats(3), np.zeros((4, 0), np.int32), floats(4, 3)),
     "nd rank 0": ("nd", 0, floats(), np.zeros((4, 0), np.int32), floats(4)),
     "nd one vector": ("nd", 0, floats(3, 4), np.array([2, 1]), floats()),
-    "nd 2-D batch": ("nd", 0, floats(4, 2), ids(4, 2, 3, 1), floats(2, 3, 2)),
+    "nd 2-D batch": ("nd", 0, floats(4, 2), SIX.reshape(2, 3, 1), floats(2, 3, 2)),
 }
 ALONG = {
     "along": ("along", 1, floats(3, 4, 2), ids(4, 3, 5, 2), floats(3, 5, 2)),
     "along short": ("along", 0, floats(4, 3, 2), ids(4, 5, 2, 2), floats(6, 2, 3)),
-    "along rank 1": ("along", 0, floats(4), ids(4, 6), floats(6)),
-    "along dim -1": ("along", -1, floats(2, 4), ids(4, 2, 3), floats(2, 3)),
+    "along rank 1": ("along", 0, floats(4), SIX, floats(6)),
+    "along dim -1": (
+        "along",
+        -1,
+        floats(2, 4),
+        np.array([[1, 1, 4], [0, -1, 0]], np.int32),
+        floats(2, 3),
+    ),
 }
 ROWS = {
-    "rows": ("rows", 0, floats(4, 3), ids(4, 6), floats(6, 3)),
-    "rows dim -1": ("rows", -1, floats(3, 4), ids(4, 6), floats(3, 6)),
-    "rows middle": ("rows", 1, floats(2, 4, 3), ids(4, 5), floats(2, 5, 3)),
+    "rows": ("rows", 0, floats(4, 3), SIX, floats(6, 3)),
+    "rows dim -1": ("rows", -1, floats(3, 4), SIX, floats(3, 6)),
+    "rows middle": ("rows", 1, floats(2, 4, 3), SIX[:5], floats(2, 5, 3)),
 }
 SEGMENTS = {
-    "segments": ("rows", 0, floats(4, 3), ids(4, 6), floats(6, 3)),
-    "segments scalars": ("rows", 0, floats(4), ids(4, 6), floats(6)),
-    "segments 2-D ids": ("rows", 0, floats(4, 2), ids(4, 2, 3), floats(2, 3, 2)),
+    "segments": ("rows", 0, floats(4, 3), SIX, floats(6, 3)),
+    "segments scalars": ("rows", 0, floats(4), SIX, floats(6)),
+    "segments 2-D ids": ("rows", 0, floats(4, 2), SIX.reshape(2, 3), floats(2, 3, 2)),
 }
 BATCHED = {
     "nd batch_dims": ("nd", 1, floats(3, 4, 2), ids(4, 3, 5, 1), floats(3, 5, 2))

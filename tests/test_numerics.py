@@ -99,6 +99,32 @@ def test_a_mean_is_not_rounded_before_the_division():
     """257 is no bfloat16: a rounded sum would give 256 / 257."""
     ones = jnp.ones(257, jnp.bfloat16)
     assert js.ops.segment_mean(ones, np.zeros(257, np.int32), 1)[0] == 1
+    # Neither sum nor count may round: here the two errors do not cancel.
+    for dtype, n in ((jnp.bfloat16, 259), (jnp.float16, 2051), (jnp.float8_e4m3fn, 19)):
+        threes = jnp.full(n, 3, dtype)
+        assert js.ops.segment_mean(threes, np.zeros(n, np.int32), 1)[0] == 3
+
+
+@pytest.mark.parametrize(
+    "dtype, n",
+    [
+        (jnp.bfloat16, 12),
+        (jnp.float8_e5m2, 12),
+        (jnp.float16, 64),
+        (jnp.float8_e4m3fn, 4),
+    ],
+)
+def test_a_product_rounds_once(dtype, n):
+    """With these lengths a product that is rounded at each step gives other bits."""
+    step = 1 + float(jnp.finfo(dtype).eps)
+    want, stepwise = np.float32(1), np.asarray(1, dtype)
+    for _ in range(n):
+        want = want * np.float32(step)
+        stepwise = np.asarray(np.float32(stepwise) * np.float32(step)).astype(dtype)
+    want = want.astype(dtype)
+    assert want != stepwise
+    got = js.ops.segment_prod(jnp.full(n, step, dtype), np.zeros(n, np.int32), 1)[0]
+    assert np.asarray(got) == want
 
 
 def test_alpha_is_applied_before_the_rounding():

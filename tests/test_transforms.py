@@ -141,6 +141,19 @@ KEYS = [
 ]
 
 
+@pytest.mark.parametrize("form", [f for f in cases.FORMS if f != "nd one vector"])
+def test_every_form_meets_what_goes_wrong(form):
+    """Cells met twice, updates that are dropped, cells that receive nothing."""
+    tables = cases.ND | cases.ALONG | cases.ROWS | cases.SEGMENTS | cases.BATCHED
+    kind, dim, x, i, u = tables[form]
+    cells = oracle.received(kind, x, i, u, dim=dim).values()
+    sites = [to for _, to in oracle.sites(kind, x.shape, i, dim)]
+    assert sum(len(got) > 1 for got in cells) >= min(2, x.size)
+    if form not in ("nd K=0", "nd rank 0"):  # there every update is the whole operand
+        assert None in sites
+        assert any(not got for got in cells)
+
+
 @pytest.mark.parametrize("key", KEYS)
 def test_every_transformation(key):
     """All in one compilation, which takes a third of the time of one for each.
