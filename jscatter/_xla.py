@@ -90,14 +90,22 @@ def gather(operand, indices, *, dnums, window, options):
     return _from_bits(out, operand.dtype)
 
 
+# These the compiler moves as they are.
+_MOVED = {np.dtype(np.float16)}
+if jax.__version_info__ >= (0, 12):
+    _MOVED.add(np.dtype(jnp.bfloat16))
+
+
 def _bits(x):
     """Narrow floats as integers, for what only moves values.
 
-    XLA on CPU carries float8 (and, in JAX 0.10.2, bfloat16) through a wider type, where
+    XLA on CPU carries float8, and before JAX 0.12 bfloat16, through a wider type, where
     NaN loses its payload.
     """
     bits = 8 * x.dtype.itemsize
-    if not _scatter.is_narrow(x.dtype) or jnp.finfo(x.dtype).bits != bits:
+    if not _scatter.is_narrow(x.dtype) or x.dtype in _MOVED:
+        return x
+    if jnp.finfo(x.dtype).bits != bits:
         return x  # float4 fills half of its byte, and has no NaN
     return lax.bitcast_convert_type(x, np.dtype(f"uint{bits}"))
 

@@ -1,8 +1,8 @@
-"""The public functions in each index form, as functions of their float arguments alone.
+"""The public functions in each index form.
 
-One table for all that tests by transformation. `oracle` is the same function as
-NumPy loops; for a linear one `reference` is `x + M u` with M read off those loops,
-which any transformation of JAX gets right.
+One table for all that tests by transformation. `loops` is the same function as NumPy
+loops; for a linear one `reference` is `x + M u` with M read off those loops, which any
+transformation of JAX gets right.
 """
 
 from collections.abc import Callable
@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import oracle
+import pytest
 
 import jscatter as js
 
@@ -19,30 +20,53 @@ RNG = np.random.default_rng(0)
 
 
 class Case(NamedTuple):
+    """A public function of `operand, indices, updates`, of which it may ignore one.
+
+    Attributes:
+      name, form: what is called, and how the indices are meant.
+      call: (operand, indices, updates) -> array; reads only the operand's shape where
+        the spelling takes none.
+      loops: the same in NumPy.
+      arrays: the three, to call it with.
+      floats: the places of those that it is differentiated by.
+      linear: in all of these together.
+    """
+
     name: str
     form: str
-    run: Callable  # (*arrays) -> array
-    oracle: Callable  # the same in NumPy
-    args: tuple
+    call: Callable
+    loops: Callable
+    arrays: tuple
+    floats: tuple[int, ...]
     linear: bool
 
     @property
-    def reference(self):
+    def args(self):
+        return tuple(self.arrays[k] for k in self.floats)
+
+    def filled(self, args, indices=None):
+        """The three arrays, with these floats and perhaps other indices."""
+        arrays = list(self.arrays)
+        for k, arg in zip(self.floats, args):
+            arrays[k] = arg
+        if indices is not None:
+            arrays[1] = indices
+        return arrays
+
+    def run(self, *args):
+        return self.call(*self.filled(args))
+
+    def reference(self, *args, indices=None):
+        """`run` by the loops: a matrix, or a callback for what is not linear."""
+        loops = lambda *args: self.loops(*self.filled(args, indices))
+        like = loops(*self.args)
         if not self.linear:
-            shape = self.oracle(*self.args).shape
-            out = jax.ShapeDtypeStruct(shape, np.float32)
-            as_numpy = lambda *a: self.oracle(*map(np.asarray, a)).astype(np.float32)
-            return lambda *a: jax.pure_callback(
-                as_numpy, out, *a, vmap_method="sequential"
-            )
-        matrices = oracle.matrix(self.oracle, *self.args)
-        shape = self.oracle(*self.args).shape
-
-        def run(*args):
-            parts = [m.astype(np.float32) @ a.ravel() for m, a in zip(matrices, args)]
-            return sum(parts[1:], start=parts[0]).reshape(shape)
-
-        return run
+            out = jax.ShapeDtypeStruct(like.shape, np.float32)
+            as_numpy = lambda *a: loops(*map(np.asarray, a)).astype(np.float32)
+            return jax.pure_callback(as_numpy, out, *args, vmap_method="sequential")
+        matrices = oracle.matrix(loops, *self.args)
+        parts = [m.astype(np.float32) @ a.ravel() for m, a in zip(matrices, args)]
+        return sum(parts[1:], start=parts[0]).reshape(like.shape)
 
 
 def floats(*shape):
@@ -63,7 +87,7 @@ ND = {
     "nd": ("nd", 0, floats(3, 4, 2), POINTS, floats(5, 2)),
     "nd K=0": ("nd", 0, floats(3), np.zeros((4, 0), np.int32), floats(4, 3)),
     "nd rank 0": ("nd", 0, floats(), np.zeros((4, 0), np.int32), floats(4)),
-    "nd one vector": ("nd", 0, floats(3, 4), np.array([2, 1]), floats()),
+    "nd one vector": ("nd", 0, floats(3, 4), np.array([2, 1], np.int32), floats()),
     "nd 2-D batch": ("nd", 0, floats(4, 2), SIX.reshape(2, 3, 1), floats(2, 3, 2)),
 }
 ALONG = {
@@ -89,8 +113,16 @@ SEGMENTS = {
     "segments 2-D ids": ("rows", 0, floats(4, 2), SIX.reshape(2, 3), floats(2, 3, 2)),
 }
 BATCHED = {
-    "nd batch_dims": ("nd", 1, floats(3, 4, 2), ids(4, 3, 5, 1), floats(3, 5, 2))
+    "nd batch_dims": ("nd", 1, floats(3, 4, 2), ids(4, 3, 5, 1), floats(3, 5, 2)),
+    "nd batch_dims 2": (
+        "nd",
+        2,
+        floats(2, 3, 4, 2),
+        ids(4, 2, 3, 5, 1),
+        floats(2, 3, 5, 2),
+    ),
 }
+FORMS = ND | ALONG | ROWS | SEGMENTS | BATCHED
 
 LINEAR = ("add", "subtract")
 tensor_scatter = {
@@ -114,85 +146,75 @@ segment = {
     "multiply": js.ops.segment_prod,
     "min": js.ops.segment_min,
     "max": js.ops.segment_max,
+    "mean": js.ops.segment_mean,
 }
 identity = {"add": 0, "multiply": 1, "min": np.inf, "max": -np.inf}
 
 
 def _cases():
-    def scatter(name, form, table, op, run):
-        kind, dim, x, i, u = table[form]
+    def case(name, form, op, call):
+        kind, dim, x, i, u = FORMS[form]
         if op == "set":  # which duplicate wins is not said: give all the same value
             u = np.ones_like(u)
+        by_loops = lambda x, i, u: oracle.scatter(kind, op, x, i, u, dim=dim)
+        run = lambda x, i, u: call(dim, x, i, u)
+        return Case(name, form, run, by_loops, (x, i, u), (0, 2), op in LINEAR)
 
-        def by_loops(x, u):
-            return oracle.scatter(kind, op, x, i, u, dim=dim)
+    def from_nothing(name, form, op, call):
+        kind, dim, x, i, u = FORMS[form]
 
-        args = (x, u)
-        yield Case(
-            name, form, lambda x, u: run(dim, x, i, u), by_loops, args, op in LINEAR
-        )
-
-    def gather(name, form, table, run):
-        kind, dim, x, i, u = table[form]
-        shape = tuple(i.shape) if kind == "along" else u.shape
-        by_loops = lambda x: oracle.gather(kind, x, i, shape, dim=dim)
-        yield Case(name, form, lambda x: run(dim, x, i), by_loops, (x,), True)
-
-    def from_nothing(name, form, table, op, run, start):
-        kind, dim, x, i, u = table[form]
-
-        def by_loops(u):
-            operand = np.full(x.shape, start, u.dtype)
+        def by_loops(x, i, u):
+            if op == "mean":
+                return oracle.mean(kind, len(x), i, u, u.dtype)
+            operand = np.full(x.shape, identity[op], u.dtype)
             return oracle.scatter(kind, op, operand, i, u, dim=dim)
 
-        yield Case(
-            name, form, lambda u: run(x.shape, i, u), by_loops, (u,), op == "add"
-        )
+        linear = op in ("add", "mean")
+        return Case(name, form, call, by_loops, (x, i, u), (2,), linear)
+
+    def gather(name, form, call):
+        kind, dim, x, i, u = FORMS[form]
+
+        def by_loops(x, i, u):
+            shape = i.shape if kind == "along" else u.shape
+            return oracle.gather(kind, x, i, shape, dim=dim)
+
+        run = lambda x, i, u: call(dim, x, i)
+        return Case(name, form, run, by_loops, (x, i, u), (0,), True)
 
     for form in ND:
         for op, fun in tensor_scatter.items():
             run = lambda d, x, i, u, fun=fun: fun(x, i, u)
-            yield from scatter(f"tf.{fun.__name__}", form, ND, op, run)
+            yield case(f"tf.{fun.__name__}", form, op, run)
         for op, name in bnns.items():
             run = lambda d, x, i, u, n=name: js.bnns.scatter_nd(n, u, i, x)
-            yield from scatter(f"bnns.scatter_nd {name}", form, ND, op, run)
-        run = lambda shape, i, u: js.tf.scatter_nd(i, u, shape)
-        yield from from_nothing("tf.scatter_nd", form, ND, "add", run, 0)
-        run = lambda d, x, i: js.bnns.gather_nd(x, i)
-        yield from gather("bnns.gather_nd", form, ND, run)
+            yield case(f"bnns.scatter_nd {name}", form, op, run)
+        run = lambda x, i, u: js.tf.scatter_nd(i, u, x.shape)
+        yield from_nothing("tf.scatter_nd", form, "add", run)
+        yield gather("bnns.gather_nd", form, lambda d, x, i: js.bnns.gather_nd(x, i))
     for form in ND | BATCHED:
-        run = lambda d, x, i: js.tf.gather_nd(x, i, d)
-        yield from gather("tf.gather_nd", form, ND | BATCHED, run)
+        yield gather("tf.gather_nd", form, lambda d, x, i: js.tf.gather_nd(x, i, d))
     for form in ALONG:
         run = lambda d, x, i, u: js.mint.scatter_add(x, d, i, u)
-        yield from scatter("mint.scatter_add", form, ALONG, "add", run)
+        yield case("mint.scatter_add", form, "add", run)
         for reduce in (None, "add", "multiply"):
             run = lambda d, x, i, u, r=reduce: js.mint.scatter(x, d, i, u, reduce=r)
-            name = f"mint.scatter {reduce}"
-            yield from scatter(name, form, ALONG, reduce or "set", run)
-        run = lambda d, x, i: js.mint.gather(x, d, i)
-        yield from gather("mint.gather", form, ALONG, run)
+            yield case(f"mint.scatter {reduce}", form, reduce or "set", run)
+        yield gather("mint.gather", form, lambda d, x, i: js.mint.gather(x, d, i))
     for form in ROWS:
         run = lambda d, x, i, u: js.mint.index_add(x, d, i, u)
-        yield from scatter("mint.index_add", form, ROWS, "add", run)
+        yield case("mint.index_add", form, "add", run)
         run = lambda d, x, i: js.mint.index_select(x, d, i)
-        yield from gather("mint.index_select", form, ROWS, run)
+        yield gather("mint.index_select", form, run)
     for form in SEGMENTS:
         for op, fun in segment.items():
-            run = lambda shape, i, u, fun=fun: fun(u, i, shape[0])
-            name = f"ops.{fun.__name__}"
-            yield from from_nothing(name, form, SEGMENTS, op, run, identity[op])
-        _, _, x, i, u = SEGMENTS[form]
-        run = lambda u, i=i, n=len(x): js.ops.segment_mean(u, i, n)
-        loops = lambda u, i=i, n=len(x): oracle.mean("rows", n, i, u, u.dtype)
-        yield Case("ops.segment_mean", form, run, loops, (u,), True)
-        run = lambda d, x, i: js.ops.take(x, i)
-        yield from gather("ops.take", form, SEGMENTS, run)
+            run = lambda x, i, u, fun=fun: fun(u, i, x.shape[0])
+            yield from_nothing(f"ops.{fun.__name__}", form, op, run)
+        yield gather("ops.take", form, lambda d, x, i: js.ops.take(x, i))
 
 
 CASES = {f"{case.name} {case.form}": case for case in _cases()}
 FUNCTIONS = sorted({case.name for case in CASES.values()})
-FORMS = sorted({case.form for case in CASES.values()})
 
 
 def once() -> list[str]:
@@ -204,6 +226,12 @@ def once() -> list[str]:
             chosen.append(key)
             left -= {case.name, case.form}
     return chosen
+
+
+ONCE = once()
+KEYS = [
+    pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
+]
 
 
 def weighted(fun):

@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import oracle
 import pytest
 from jax import lax
 from jax.sharding import AxisType
@@ -218,17 +217,6 @@ def test_a_measured_kernel_is_the_default_on_its_device(kernel):
 PLATFORMS = ("cpu", "tpu", "cuda")
 
 
-def test_export_for_three_platforms_and_back():
-    loss = lambda x, u: ((add(x, u) + js.ops.segment_mean(u, I, 6)) ** 2).sum()
-    f = jax.jit(jax.value_and_grad(loss, (0, 1)))
-    exported = jax.export.export(f, platforms=PLATFORMS)(X, U)
-    back = jax.export.deserialize(exported.serialize(vjp_order=1))
-    count = np.maximum(M.sum(1, keepdims=True), 1)
-    by_matrix = lambda x, u: ((x + M @ u + (M @ u) / count) ** 2).sum()
-    same(back.call(X, U), jax.value_and_grad(by_matrix, (0, 1))(X, U))
-    same(jax.grad(lambda x: back.call(x, U)[0])(X), jax.grad(by_matrix)(X, U))
-
-
 def test_export_with_a_kernel_for_one_platform(kernel):
     platform, _ = kernel
     forced = jax.jit(lambda x, u: add(x, u, **PALLAS))
@@ -242,63 +230,37 @@ def shape(*sizes, dtype=np.float32):
     return jax.ShapeDtypeStruct(sizes, dtype)
 
 
-def test_export_of_the_other_reductions():
-    """Forward, for three platforms and back, with sizes that were symbols."""
-    n, r = jax.export.symbolic_shape("n, r")
-    specs = (shape(r, 4), shape(n, 1, dtype=np.int32), shape(n, 4))
-    args = (X, I[:, None], U)
-    low = np.full_like(X, -np.inf)
-    for f, op, start, u in (
-        (js.tf.tensor_scatter_nd_mul, "multiply", X, U),
-        (js.tf.tensor_scatter_nd_div, "divide", X, U),
-        (js.tf.tensor_scatter_nd_min, "min", X, U),
-        (js.tf.tensor_scatter_nd_max, "max", X, U),
-        (lambda x, i, u: js.tf.tensor_scatter_nd_update(x, i, 0 * u), "set", X, 0 * U),
-        (lambda x, i, u: js.ops.segment_max(u, i[:, 0], x.shape[0]), "max", low, U),
-    ):
-        exported = jax.export.export(jax.jit(f), platforms=PLATFORMS)(*specs)
-        got = jax.export.deserialize(exported.serialize()).call(*args)
-        want = oracle.scatter("rows", op, start, I, u)
-        np.testing.assert_allclose(got, want, rtol=1e-6)
-
-
 n, r, w = jax.export.symbolic_shape("n, r, w")
-IDS = shape(n, dtype=np.int32)
-ROWS = (shape(r, w), IDS, shape(n, w))
-SYMBOLIC = {
-    "rows": (lambda x, i, u: js.mint.index_add(x, 0, i, u), *ROWS),
+ROWS = (shape(r, w), shape(n, dtype=np.int32), shape(n, w))
+WRAPPED = dict(mode="clip", wrap_negative_indices=True)
+
+
+def clipped(x, i, u):
+    i = jnp.where(i < 0, i + x.shape[0], i).clip(0, x.shape[0] - 1)
+    return x + jax.nn.one_hot(i, x.shape[0]).T @ u
+
+
+SYMBOLIC = {  # name: (function, by matrix products, types)
     "clip and wrap": (
-        lambda x, i, u: js.mint.index_add(
-            x, 0, i, u, mode="clip", wrap_negative_indices=True
-        ),
+        lambda x, i, u: js.mint.index_add(x, 0, i, u, **WRAPPED),
+        clipped,
         *ROWS,
     ),
-    "nd": (lambda x, i, u: js.tf.tensor_scatter_nd_add(x, i[:, None], u), *ROWS),
-    "nd into nothing": (
-        lambda x, i, u: x + js.tf.scatter_nd(i[:, None], u, x.shape),
-        *ROWS,
-    ),
-    "bnns": (lambda x, i, u: js.bnns.scatter_nd("sum", u, i[:, None], x), *ROWS),
-    "along": (
-        lambda x, i, u: js.mint.scatter_add(x, 0, i, u),
-        shape(r, w),
-        shape(n, w, dtype=np.int32),
-        shape(n, w),
-    ),
-    "segments": (lambda x, i, u: x + js.ops.segment_sum(u, i, x.shape[0]), *ROWS),
-    "mean": (lambda x, i, u: x + js.ops.segment_mean(u, i, x.shape[0]), *ROWS),
-    "gathers": (
-        lambda x, i, u: u * js.ops.take(x, i) + js.tf.gather_nd(x, i[:, None]),
+    "clip and wrap points": (
+        lambda x, i, u: js.tf.tensor_scatter_nd_add(x, i[:, None], u, **WRAPPED),
+        clipped,
         *ROWS,
     ),
     "mapped features": (
         lambda x, i, u: jax.vmap(lambda x, u: js.mint.index_add(x, 0, i, u), 1, 1)(
             x, u
         ),
+        lambda x, i, u: x + jax.nn.one_hot(i, x.shape[0]).T @ u,
         *ROWS,
     ),
     "mapped ids": (
         lambda x, i, u: jax.vmap(lambda i, u: js.ops.segment_sum(u, i, 5))(i, u) + x,
+        lambda x, i, u: x + jnp.einsum("rnk,rn->rk", jax.nn.one_hot(i, 5), u),
         shape(r, 5),
         shape(r, n, dtype=np.int32),
         shape(r, n),
@@ -308,40 +270,70 @@ SYMBOLIC = {
 
 @pytest.mark.parametrize("name", SYMBOLIC)
 def test_symbolic_shapes(name):
-    """One exported program with gradients, called with sizes it has not seen."""
-    f, *specs = SYMBOLIC[name]
-
-    def with_gradients(x, i, u):
-        loss = lambda x, u: (f(x, i, u) ** 2).sum()
-        return f(x, i, u), jax.grad(loss, (0, 1))(x, u)
-
-    exported = jax.export.export(jax.jit(with_gradients), platforms=PLATFORMS)(*specs)
-    sizes = {"n": 16, "r": 6, "w": 4}
-    concrete = lambda s: tuple(sizes.get(str(d), d) for d in s.shape)
-    rng = np.random.default_rng(0)
-    args = [
-        rng.integers(-1, 8, concrete(s)).astype(np.int32)
-        if s.dtype == np.int32
-        else rng.standard_normal(concrete(s)).astype(np.float32)
-        for s in specs
-    ]
+    """Where sizes take part in arithmetic; called with two that it has not seen."""
+    f, plain, *types = SYMBOLIC[name]
+    loss = lambda f: lambda x, i, u: (f(x, i, u) ** 2).sum()
+    gradients = lambda f: jax.value_and_grad(loss(f), (0, 2))
+    exported = jax.export.export(jax.jit(gradients(f)), platforms=PLATFORMS)(*types)
     back = jax.export.deserialize(exported.serialize())
-    same(back.call(*args), with_gradients(*args))
+    rng = np.random.default_rng(0)
+    for sizes in ({"n": 16, "r": 6, "w": 4}, {"n": 3, "r": 2, "w": 7}):
+        x, i, u = ([sizes.get(str(d), d) for d in t.shape] for t in types)
+        i = rng.integers(-2, 8, i).astype(np.int32)
+        x, u = (rng.standard_normal(s).astype(np.float32) for s in (x, u))
+        same(back.call(x, i, u), gradients(plain)(x, i, u))
 
 
 # -- memory ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int8, jnp.bfloat16])
-def test_a_donated_operand_is_not_copied(dtype):
-    """Half precision only with unique indices: else its sums are kept in float32."""
-    promise = dict(unique_indices=True) if dtype == jnp.bfloat16 else {}
-    i = jnp.arange(7)
-    f = jax.jit(lambda x, u: js.mint.index_add(x, 0, i, u, **promise), donate_argnums=0)
+AT = np.arange(7)
+WIDE = np.repeat(AT[:, None], 64, 1)
+UNIQUE = dict(unique_indices=True)
+IN_PLACE = {
+    "add": lambda x, u: js.mint.index_add(x, 0, AT, u),
+    "add points": lambda x, u: js.tf.tensor_scatter_nd_add(x, AT[:, None], u),
+    "add along": lambda x, u: js.mint.scatter_add(x, 0, WIDE, u),
+    "subtract": lambda x, u: js.tf.tensor_scatter_nd_sub(x, AT[:, None], u),
+    "multiply": lambda x, u: js.tf.tensor_scatter_nd_mul(x, AT[:, None], u),
+    "unique": lambda x, u: js.mint.index_add(x, 0, AT, u, **UNIQUE),
+    "min": lambda x, u: js.tf.tensor_scatter_nd_min(x, AT[:, None], u),
+    "max": lambda x, u: js.tf.tensor_scatter_nd_max(x, AT[:, None], u),
+    "set": lambda x, u: js.tf.tensor_scatter_nd_update(x, AT[:, None], u),
+    "set along": lambda x, u: js.mint.scatter(x, 0, WIDE, u),
+}
+SUMS = {"add", "add points", "add along", "subtract", "multiply"}  # or products
+HALF = [np.float16]
+if jax.__version_info__ >= (0, 12):  # until then XLA on CPU widens bfloat16 itself
+    HALF.append(jnp.bfloat16)
+
+
+def memory_of_a_donating_call(f, dtype):
+    """How many times the operand's size is aliased, and how many needed besides."""
+    f = jax.jit(f, donate_argnums=0)
     x, u = jnp.zeros((5000, 64), dtype), jnp.ones((7, 64), dtype)
     memory = f.lower(x, u).compile().memory_analysis()
-    assert memory.alias_size_in_bytes >= x.nbytes
-    if dtype != jnp.bfloat16:
-        assert memory.temp_size_in_bytes < x.nbytes
     where = x.unsafe_buffer_pointer()
     assert f(x, u).unsafe_buffer_pointer() == where
+    return memory.alias_size_in_bytes / x.nbytes, memory.temp_size_in_bytes / x.nbytes
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_a_donated_operand_is_not_copied(name):
+    """But sums and products of half precision, which need a float32 copy."""
+    for dtype in (np.float32, np.int8, *(HALF if name not in SUMS else ())):
+        alias, more = memory_of_a_donating_call(IN_PLACE[name], dtype)
+        assert alias >= 1 and more < 0.02, dtype
+
+
+def test_what_a_donated_operand_costs_besides():
+    """The exceptions, as docs/design.md has them."""
+    divide = lambda x, u: js.tf.tensor_scatter_nd_div(x, AT[:, None], u)
+    for f, dtype, times in (
+        (divide, np.float32, 1),  # the product
+        (IN_PLACE["add"], jnp.bfloat16, 2),  # the float32 copy
+        (IN_PLACE["multiply"], np.float16, 2),
+        (IN_PLACE["set"], jnp.float8_e5m2, 1),  # the bits
+    ):
+        alias, more = memory_of_a_donating_call(f, dtype)
+        assert alias >= 1 and round(more, 1) == times

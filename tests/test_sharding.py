@@ -1,4 +1,6 @@
-"""shard_map, sharded jit, Explicit meshes; HLO on 8 CPU devices; out_sharding.
+"""What each placement of the arrays does; HLO on 8 CPU devices; out_sharding.
+
+All functions in all forms meet the usual placements in test_placements.
 
 Gradients are compared with the same scatter on one device, written as a plain matmul or
 with plain `lax`, never with our own output.
@@ -65,19 +67,12 @@ def ids_matrix(i, n):
     return jnp.stack([i == row for row in range(n)]).astype(np.float32)
 
 
-FIRST = "replicated operand, sharded updates"
-PLACEMENTS = [(name, FIRST) for name in ADDS]  # the others meet each form once
-PLACEMENTS += [
-    (name, specs)
+PLACEMENTS = [
+    (name, specs, check_vma)
     for name in ("mint.index_add", "mint.scatter_add", "tf")
     for specs in SPECS
-    if specs != FIRST
+    for check_vma in ((True, False) if name == "mint.index_add" else (True,))
 ]
-
-
-PLACEMENTS = [(*p, True) for p in PLACEMENTS]
-PLACEMENTS += [("mint.index_add", specs, False) for specs in SPECS]
-PLACEMENTS += [("mint.scatter_add", FIRST, False), ("tf", FIRST, False)]
 
 
 @pytest.mark.parametrize("name, placement, check_vma", PLACEMENTS)
@@ -175,62 +170,7 @@ TF = js.tf
 UPDATES = {op: np.ones_like(U) if op == "set" else U for op, _ in OTHERS.values()}
 
 
-@pytest.mark.parametrize("name", OTHERS)
-def test_shard_map_of_the_other_reductions(name):
-    """Forward values of set, multiply, divide, min, max in two placements."""
-    op, fun = OTHERS[name]
-    m, u = mesh(2), UPDATES[op]
-    body = lambda x, i, u: lax.psum(fun(x, i, u), "x")
-    f = jax.shard_map(body, mesh=m, in_specs=(P(), P("x"), P("x")), out_specs=P())
-    halves = zip(np.split(I, 2), np.split(u, 2))
-    want = sum(oracle.scatter("rows", op, X, i, v) for i, v in halves)
-    np.testing.assert_allclose(f(X, I, u), want, rtol=1e-5)
-    features = (P(None, "x"), P(), P(None, "x"))
-    f = jax.shard_map(fun, mesh=m, in_specs=features, out_specs=P(None, "x"))
-    want = oracle.scatter("rows", op, X, I, u)
-    np.testing.assert_allclose(f(X, I, u), want, rtol=1e-5)
-
-
-def test_partly_manual_shard_map():
-    m = mesh(4, 2)
-
-    def sharded(x, u):
-        body = lambda x, i, u: lax.psum(js.mint.index_add(x, 0, i, u), "x")
-        specs = (P(), P("x"), P("x"))
-        f = jax.shard_map(body, mesh=m, in_specs=specs, out_specs=P(), axis_names={"x"})
-        return (jax.jit(f)(x, I, u) ** 2).sum()
-
-    one_device = lambda x, u: ((4 * x + M @ u) ** 2).sum()
-    same(jax.grad(sharded, (0, 1))(X, U), jax.grad(one_device, (0, 1))(X, U))
-
-
 # -- sharded jit: what the compiled program holds --------------------------------------
-
-BATCH = {  # name: (function, its arrays; dimension 0 is sharded)
-    "along": (lambda x, i, u: js.mint.scatter_add(x, 1, i, u), "xiu"),
-    "along, gradient": (
-        jax.grad(lambda u, x, i: jnp.sin(js.mint.scatter_add(x, 1, i, u)).sum()),
-        "uxi",
-    ),
-    "along, set": (lambda x, i, u: js.mint.scatter(x, 1, i, u), "xiu"),
-    "along, multiply": (
-        lambda x, i, u: js.mint.scatter(x, 1, i, u, reduce="multiply"),
-        "xiu",
-    ),
-    **{
-        f"mapped {name}": (jax.vmap(lambda x, i, u, f=f: f(x, i, u)), "xiu")
-        for name, (_, f) in OTHERS.items()
-        if not name.startswith("mint")
-    },
-    "along, gather": (lambda x, i: js.mint.gather(x, 1, i), "xi"),
-    "mapped rows": (jax.vmap(lambda x, i, u: js.mint.index_add(x, 0, i, u)), "xiu"),
-    "mapped nd": (
-        jax.vmap(lambda x, i, u: js.tf.tensor_scatter_nd_add(x, i[:, None], u)),
-        "xiu",
-    ),
-    "mapped segments": (jax.vmap(lambda u, i: js.ops.segment_sum(u, i, 16)), "ui"),
-    "batch_dims": (lambda x, i: js.tf.gather_nd(x, i[..., None], 1), "xi"),
-}
 
 
 def compiled_text(f, sharding, *args):
@@ -238,18 +178,35 @@ def compiled_text(f, sharding, *args):
     return jax.jit(f, out_shardings=sharding).lower(*put).compile().as_text()
 
 
-@pytest.mark.parametrize("name", BATCH)
-def test_a_sharded_batch_needs_no_collective(name):
-    f, order = BATCH[name]
+@pytest.mark.parametrize("op", ["add", "set", "multiply", "gather", "gradient"])
+def test_a_sharded_batch_needs_no_collective(op):
+    """Along `dim`, the other dimension is a batch; the result is right, too."""
     s = NamedSharding(mesh(8), P("x"))
-    arrays = {
-        "x": jnp.zeros((64, 16)),
-        "i": jnp.zeros((64, 10), np.int32),
-        "u": jnp.ones((64, 10)),
-    }
-    text = compiled_text(f, s, *((arrays[k], s) for k in order))
+    rng = np.random.default_rng(0)
+    x = rng.integers(-2, 3, (64, 16)).astype(np.float32)
+    u = rng.integers(1, 3, (64, 10)).astype(np.float32)
+    i = rng.integers(-1, 17, (64, 10)).astype(np.int32)
+    if op in ("add", "multiply"):
+        f = lambda x, i, u: js.mint.scatter(x, 1, i, u, reduce=op)
+    elif op == "set":
+        f, u = (lambda x, i, u: js.mint.scatter(x, 1, i, u)), np.ones_like(u)
+    elif op == "gather":
+        f = lambda x, i, u: js.mint.gather(x, 1, i)
+    else:
+        loss = lambda u, x, i: (js.mint.scatter_add(x, 1, i, u) ** 2).sum() / 2
+        f = lambda x, i, u: jax.grad(loss)(u, x, i)
+    run = jax.jit(f, out_shardings=s)
+    put = [jax.device_put(a, s) for a in (x, i, u)]
+    text = run.lower(*put).compile().as_text()
     assert not [c for c in COLLECTIVES if c in text]
-    assert "scatter" in text or "gather" in text or "fusion" in text
+    if op == "gather":
+        want = oracle.gather("along", x, i, u.shape, dim=1)
+    elif op == "gradient":
+        out = oracle.scatter("along", "add", x, i, u, dim=1)
+        want = oracle.gather("along", out, i, u.shape, dim=1)
+    else:
+        want = oracle.scatter("along", op, x, i, u, dim=1)
+    np.testing.assert_array_equal(run(*put), want)
 
 
 def test_sharded_features_need_no_collective():
@@ -456,15 +413,3 @@ def test_reduced_types_are_refused():
                 take()
         with pytest.raises(NotImplementedError, match="reduced"):
             index_select(table, ids, P("x"))
-
-
-def test_shard_map_on_an_explicit_mesh():
-    m = mesh(2, explicit=True)
-    with jax.set_mesh(m):
-        put = lambda v, *spec: jax.device_put(v, NamedSharding(m, P(*spec)))
-        body = lambda x, i, u: lax.psum(js.mint.index_add(x, 0, i, u), "x")
-        f = jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())
-        loss = lambda x, u: (f(x, put(I, "x"), u) ** 2).sum()
-        got = jax.grad(loss, (0, 1))(put(X, None, None), put(U, "x", None))
-    one_device = lambda x, u: ((2 * x + M @ u) ** 2).sum()
-    same(got, jax.grad(one_device, (0, 1))(X, U))

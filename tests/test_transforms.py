@@ -12,13 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
-from cases import CASES, weighted
+from cases import CASES, KEYS, ONCE, weighted
 from jax import lax
 from jax.test_util import check_grads
-
-import jscatter as js
-
-ONCE = set(cases.once())
 
 
 def same(got, want, tol=2e-5):
@@ -136,16 +132,12 @@ DERIVATIVES = {
 
 ALL = FORWARD | DERIVATIVES
 EAGERLY = {"eager", "disable_jit", "grad"}
-KEYS = [
-    pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
-]
 
 
 @pytest.mark.parametrize("form", [f for f in cases.FORMS if f != "nd one vector"])
 def test_every_form_meets_what_goes_wrong(form):
     """Cells met twice, updates that are dropped, cells that receive nothing."""
-    tables = cases.ND | cases.ALONG | cases.ROWS | cases.SEGMENTS | cases.BATCHED
-    kind, dim, x, i, u = tables[form]
+    kind, dim, x, i, u = cases.FORMS[form]
     cells = oracle.received(kind, x, i, u, dim=dim).values()
     sites = [to for _, to in oracle.sites(kind, x.shape, i, dim)]
     assert sum(len(got) > 1 for got in cells) >= min(2, x.size)
@@ -196,58 +188,40 @@ def test_finite_differences(key):
     check_grads(sine, case.args, 2, ("fwd", "rev"), 3e-2, 3e-2)
 
 
-@pytest.mark.parametrize("form", [*cases.ND, *cases.ALONG, *cases.ROWS])
-def test_vmap_of_each_argument_and_axis(form, pytestconfig):
-    """Every subset of (operand, indices, updates), where indices are mapped too."""
-    kind, dim, x, i, u = (cases.ND | cases.ALONG | cases.ROWS)[form]
-    shape = i.shape if kind == "along" else u.shape
-    if kind == "nd":
-        add, take = js.tf.tensor_scatter_nd_add, js.tf.gather_nd
-    else:
-        along = kind == "along"
-        scatter = js.mint.scatter_add if along else js.mint.index_add
-        gather = js.mint.gather if along else js.mint.index_select
-        add = lambda x, i, u: scatter(x, dim, i, u)
-        take = lambda x, i: gather(x, dim, i)
-    for k, mask in enumerate(list(np.ndindex(2, 2, 2))[1:]):
-        places = (0, 1, -1)
-        few = (places[k % 3], places[(k + 1) % 3])  # in turn
-        for axis in places if pytestconfig.getoption("--full") else few:
-            if any(m and axis > v.ndim for m, v in zip(mask, (x, i, u))):
-                continue
-            axes = tuple(axis if m else None for m in mask)
+@pytest.mark.parametrize("key", KEYS)
+def test_vmap_of_each_argument(key, pytestconfig):
+    """Every subset of (operand, indices, updates), each with an axis of its own."""
+    case = CASES[key]
+    places = (0, 1, -1)
+    rng = np.random.default_rng(len(key))
+    used = [k in (1, *case.floats) for k in range(3)]
+    got, want, calls = {}, {}, {}
+    for mask in list(np.ndindex(2, 2, 2))[1:]:
+        if any(m and not u for m, u in zip(mask, used)):
+            continue
+        for _ in range(3 if pytestconfig.getoption("--full") else 1):
+            axes = [
+                rng.choice(places[: 1 + min(v.ndim, 2)]).item() if m else None
+                for m, v in zip(mask, case.arrays)
+            ]
             args = [
-                np.stack([v, np.flip(v)], axis) if m else v
-                for m, v in zip(mask, (x, i, u))
+                v if a is None else np.stack([v, np.flip(v)], a)
+                for v, a in zip(case.arrays, axes)
             ]
             each = [
-                [np.take(v, b, axis) if m else v for m, v in zip(mask, args)]
+                [v if a is None else np.take(v, b, a) for v, a in zip(args, axes)]
                 for b in range(2)
             ]
-            want = [oracle.scatter(kind, "add", *one, dim=dim) for one in each]
-            same(jax.vmap(add, axes)(*args), np.stack(want))
-            if mask[0] or mask[1]:
-                want = [oracle.gather(kind, *one[:2], shape, dim=dim) for one in each]
-                same(jax.vmap(take, axes[:2])(*args[:2]), np.stack(want))
-
-
-@pytest.mark.parametrize("op", ["multiply", "divide", "min", "max", "set"])
-def test_vmap_of_each_argument_of_the_other_reductions(op):
-    kind, dim, x, i, u = cases.ND["nd"]
-    u = np.ones_like(u) if op == "set" else u  # which duplicate it takes is not said
-    fun = cases.tensor_scatter[op]
-    for k, mask in enumerate(list(np.ndindex(2, 2, 2))[1:]):
-        axes = tuple((0, 1, -1)[k % 3] if m else None for m in mask)
-        args = [
-            v if a is None else np.stack([v, np.flip(v)], a)
-            for v, a in zip((x, i, u), axes)
-        ]
-        each = [
-            [v if a is None else np.take(v, b, a) for v, a in zip(args, axes)]
-            for b in range(2)
-        ]
-        want = [oracle.scatter(kind, op, *one, dim=dim) for one in each]
-        same(jax.vmap(fun, axes)(*args), np.stack(want))
+            out = [case.loops(*one) for one in each]
+            out_axis = rng.choice(places[: 1 + min(out[0].ndim, 2)]).item()
+            which = f"in {axes}, out {out_axis}"
+            calls[which] = jax.vmap(case.call, axes, out_axis), args
+            want[which] = np.stack(out, out_axis)
+    got = jax.jit(lambda all_args: {k: calls[k][0](*a) for k, a in all_args.items()})(
+        {k: args for k, (_, args) in calls.items()}
+    )
+    for which in calls:
+        np.testing.assert_allclose(got[which], want[which], 2e-5, 2e-5, err_msg=which)
 
 
 @pytest.mark.parametrize("key", sorted(ONCE))
