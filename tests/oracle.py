@@ -4,6 +4,7 @@
 built on it. Floats are combined in float64 and rounded once, integers as Python ints.
 """
 
+import ml_dtypes
 import numpy as np
 
 
@@ -104,6 +105,23 @@ def mean(form, num, indices, updates, dtype, **where):
             exact = _exact(dtype)
             out[cell] = _rounded(sum(exact(g) for g in got) / len(got), dtype)
     return out
+
+
+def identity(op, dtype):
+    """What a cell holds that receives nothing: rule 11."""
+    dtype = np.dtype(dtype)
+    if op not in ("min", "max"):
+        return np.asarray(op in ("multiply", "divide")).astype(dtype)
+    if dtype.kind == "b":
+        return np.asarray(op == "min")
+    if _is_int(dtype):
+        info = ml_dtypes.iinfo(dtype)
+        return np.asarray(info.min if op == "max" else info.max).astype(dtype)
+    infinity = np.asarray(-np.inf if op == "max" else np.inf).astype(dtype)
+    if np.isinf(infinity.astype(np.float64)):
+        return infinity
+    info = ml_dtypes.finfo(dtype)  # the dtype has no infinity
+    return np.asarray(info.min if op == "max" else info.max).astype(dtype)
 
 
 def gather(form, operand, indices, updates_shape, **where):
