@@ -103,6 +103,25 @@ def import_time():
         )
 
 
+def first_line():
+    """From the start of the interpreter to the main job's first line."""
+    for name, args in (
+        ("python -m jscatter", ["-m", "jscatter", "--quick"]),
+        ("import jax, jax.numpy", ["-c", "import jax, jax.numpy; print()"]),
+    ):
+        each = []
+        for _ in range(5):
+            start = time.perf_counter()
+            with subprocess.Popen(
+                [sys.executable, *args], stdout=subprocess.PIPE
+            ) as process:
+                assert process.stdout.readline()
+                each.append(time.perf_counter() - start)
+                process.kill()
+        print(f"first line of {name}: {statistics.median(each):.1f} s")
+
+
 if __name__ == "__main__":
     main()
     import_time()
+    first_line()

@@ -87,6 +87,7 @@ class Call(NamedTuple):
         number of rows (segments).
       scalar_updates: whether rank-0 updates stand for a constant everywhere (along).
       ids_rank: the rank that ids must have (rows); None: any.
+      wide_indices: whether indices must be int32 or int64.
       lists: whether nested lists are taken for arrays.
       options: the normalised options.
     """
@@ -99,6 +100,7 @@ class Call(NamedTuple):
     shape: tuple[Any, ...] | None = None
     scalar_updates: bool = False
     ids_rank: int | None = 1
+    wide_indices: bool = False
     lists: bool = True
     options: Settings = Settings()
 
@@ -269,7 +271,7 @@ def _agree(call: Call, operand, indices, updates):
         rank = call.ids_rank
         dim = _validate.rows(function, names, operand, indices, updates, call.dim, rank)
         call = call._replace(dim=dim)
-    _validate.index_dtype(function, index, indices)
+    _validate.index_dtype(function, index, indices, wide=call.wide_indices)
     if updates is None:
         _validate.value_dtype(function, target, operand)
         return call, operand, updates

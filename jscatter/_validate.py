@@ -244,9 +244,9 @@ def _rows_fit(function, name, sizes):
             fail(ValueError, function, rule, size=n)
 
 
-def index_dtype(function, name, indices):
-    """Any integer dtype; mint takes int32 and int64 only, as its documentation says."""
-    if function.startswith("mint."):
+def index_dtype(function, name, indices, *, wide: bool):
+    """Any integer dtype, or of these int32 and int64 only (mint, as MindSpore says)."""
+    if wide:
         if indices.dtype not in (np.int32, np.int64):
             rule = f"`{name}` must be int32 or int64"
             fail(TypeError, function, rule, **{name: indices})

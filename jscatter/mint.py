@@ -47,7 +47,7 @@ def scatter_add(input, dim, index, src, **options: Unpack[Options]):
     [[1, 2, 11, 4, 13]]
     """
     dim = _validate.dim("mint.scatter_add", "dim", dim)
-    call = Call("mint.scatter_add", _ALONG, "along", "add", dim)
+    call = Call("mint.scatter_add", _ALONG, "along", "add", dim, wide_indices=True)
     return _call.run(call, input, index, src, given=options)
 
 
@@ -81,7 +81,9 @@ def scatter(input, dim, index, src, *, reduce=None, **options: Unpack[Options]):
         "mint.scatter", "reduce", reduce, (None, "add", "multiply")
     )
     op = reduce or "set"
-    call = Call("mint.scatter", _ALONG, "along", op, dim, scalar_updates=True)
+    call = Call(
+        "mint.scatter", _ALONG, "along", op, dim, scalar_updates=True, wide_indices=True
+    )
     return _call.run(call, input, index, src, given=options)
 
 
@@ -108,7 +110,7 @@ def gather(input, dim, index, **options: Unpack[Options]):
     [[3, 1], [4, 0]]
     """
     dim = _validate.dim("mint.gather", "dim", dim)
-    call = Call("mint.gather", _ALONG, "along", "gather", dim)
+    call = Call("mint.gather", _ALONG, "along", "gather", dim, wide_indices=True)
     return _call.run(call, input, index, given=options)
 
 
@@ -138,7 +140,7 @@ def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options])
     [21, 2, 13]
     """
     dim = _validate.dim("mint.index_add", "dim", dim)
-    call = Call("mint.index_add", _ROWS, "rows", "add", dim)
+    call = Call("mint.index_add", _ROWS, "rows", "add", dim, wide_indices=True)
     if type(alpha) is int and alpha == 1:  # nothing to multiply
         return _call.run(call, input, index, source, given=options)
     if alpha is None:
@@ -170,5 +172,5 @@ def index_select(input, dim, index, **options: Unpack[Options]):
     [[2, 2, 1], [4, 4, 3]]
     """
     dim = _validate.dim("mint.index_select", "dim", dim)
-    call = Call("mint.index_select", _ROWS, "rows", "gather", dim)
+    call = Call("mint.index_select", _ROWS, "rows", "gather", dim, wide_indices=True)
     return _call.run(call, input, index, given=options)

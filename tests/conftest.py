@@ -1,5 +1,6 @@
 """Eight CPU devices; strict promotion, which the library must not lean on."""
 
+import collections
 import os
 
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -21,6 +22,18 @@ def pytest_collection_modifyitems(config, items):
         full = [item for item in items if item.get_closest_marker("full")]
         items[:] = [item for item in items if item not in full]
         config.hook.pytest_deselected(items=full)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Minutes of work per file, so that a file that grows is seen."""
+    seconds = collections.Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                seconds[report.nodeid.split("::")[0]] += report.duration
+    for name, s in seconds.most_common():
+        if s > 6:
+            terminalreporter.write_line(f"{s / 60:5.1f} min of work in {name}")
 
 
 # These mean something only in a process with JAX_ENABLE_X64=1.

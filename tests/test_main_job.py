@@ -41,7 +41,9 @@ def test_runs_as_a_command(args, parts, checks):
 
 
 def test_next_steps_run():
-    for command in re.findall(r"python -c '(.*)'", main._NEXT):
+    commands = re.findall(r"python -c '(.*)'", main._NEXT)
+    assert len(commands) == 2
+    for command in commands:
         done = _run("-c", command)
         assert done.returncode == 0 and done.stdout, done.stderr
 
@@ -53,6 +55,20 @@ def test_a_check_that_fails(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert re.search(r"1 of \d+ checks FAILED:\n  TensorFlow 1: tf.scatter_nd", out)
     assert "checks hold" not in out
+
+
+def test_the_exit_status_of_a_check_that_fails():
+    code = """if True:
+        import runpy, sys
+        import numpy as np
+        from jscatter._commands import seeds
+        wrong = seeds.EXAMPLES[3]._replace(expected=np.zeros(8, np.int32))
+        seeds.EXAMPLES = (wrong,)
+        sys.argv = ["jscatter", "--quick"]
+        runpy.run_module("jscatter", run_name="__main__")
+    """
+    done = _run("-c", code)
+    assert done.returncode == 1 and "checks FAILED" in done.stdout, done.stderr
 
 
 def test_the_network_notices_a_wrong_sum(monkeypatch):

@@ -503,8 +503,10 @@ def test_empty(name):
     gradients = jax.grad(lambda x, u: f(x, u).sum(), (0, 1))(*args)
     assert [g.shape for g in gradients] == [x, u]
     assert not gradients[1].any()
-    jax.vmap(f)(*(jnp.stack([a, a]) for a in args))
-    jax.vmap(f)(*(a[None][:0] for a in args))  # a batch of none
+    both = jax.vmap(f)(*(jnp.stack([a, a]) for a in args))
+    assert both.shape == (2, *x) and not both.any()
+    none = jax.vmap(f)(*(a[None][:0] for a in args))  # a batch of none
+    assert none.shape == (0, *x)
     jax.jit(f).lower(*args).compile()
 
 

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -16,35 +17,39 @@ from jscatter import _call
 ROOT = pathlib.Path(__file__).parent.parent
 FILES = sorted((ROOT / "jscatter").rglob("*.py"))
 NAMES = [str(f.relative_to(ROOT / "jscatter")) for f in FILES]
-UPDATES = {"add", "set", "mul", "multiply", "min", "max", "get", "divide", "apply"}
+OWN = re.compile(
+    r"\blax\.(scatter|gather)|^jax\.ops\b"
+    r"|^(jnp|jax\.numpy)\.(take|put|choose|apply_along_axis)"
+)
 
 
-def dotted(node) -> str:
-    """a.b.c for such a node; x.at[...].add becomes .at.add."""
+def dotted(node, aliases) -> str:
+    """a.b.c for such a node, imported names in full; x.at[...].add becomes x.at.add."""
     if isinstance(node, ast.Name):
-        return node.id
+        return aliases.get(node.id, node.id)
     if isinstance(node, ast.Attribute):
-        return f"{dotted(node.value)}.{node.attr}"
+        return f"{dotted(node.value, aliases)}.{node.attr}"
     if isinstance(node, ast.Subscript):
-        return dotted(node.value)
+        return dotted(node.value, aliases) + "[]"
     return ""
 
 
 def offences(source: str, refs: bool = False) -> list[str]:
     """Calls and uses of JAX's own scatters and gathers in a source text."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.ImportFrom) and node.module in ("jax.lax", "jax.ops"):
-            found.append(f"from {node.module}")
-        if not isinstance(node, ast.Attribute):
-            continue
-        path = dotted(node).split(".")
-        if "lax" in path[:-1] and path[-1].startswith(("scatter", "gather")):
-            found.append(".".join(path))
-        if path[0] == "jax" and path[1:2] == ["ops"]:
-            found.append(".".join(path))
-        if path[-2:-1] == ["at"] and path[-1] in UPDATES and not refs:
-            found.append(".".join(path))
+    aliases, found = {}, []
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases |= {a.asname: a.name for a in node.names if a.asname}
+        elif isinstance(node, ast.ImportFrom):
+            full = {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            aliases |= full
+            found += [name for name in full.values() if OWN.search(name)]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            name = dotted(node, aliases)
+            if OWN.search(name) or (not refs and ".at[]." in name):
+                found.append(name)
     return found
 
 
@@ -68,6 +73,15 @@ def test_only_one_file_calls_jax_own_scatters(name):
         "f = lax.scatter",
         "from jax.lax import scatter_add",
         "y.z.at[i].get()",
+        "x.at[i].power(2)",
+        "x.at[i].subtract(u)",
+        "from jax import ops",
+        "from jax.ops import segment_sum as s",
+        "from jax import lax as L; L.scatter_add(x, i, u, d)",
+        "import jax.lax as L; f = L.gather",
+        "import jax as j; j.ops.segment_max(x, i)",
+        "from jax.numpy import take_along_axis",
+        "import jax.numpy as n; n.take(x, i)",
     ],
 )
 def test_the_guard_sees(source):
@@ -114,6 +128,21 @@ def test_import_is_light():
     done = subprocess.run(run, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     print(done.stdout)
+
+
+def test_the_cases_meet_every_public_function():
+    import jscatter as js
+
+    met = {name.split()[0] for name in cases.FUNCTIONS}
+    for module in (js.tf, js.mint, js.ops, js.bnns):
+        of = module.__name__.split(".")[1]
+        public = {
+            f"{of}.{value.__name__}"  # an alias has the name of what it stands for
+            for name, value in vars(module).items()
+            if inspect.isfunction(value) and value.__module__ == module.__name__
+            if not name.startswith("_")
+        }
+        assert public == {name for name in met if name.startswith(f"{of}.")}
 
 
 def test_top_level_names_stand_once():

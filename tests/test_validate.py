@@ -442,9 +442,25 @@ def test_text(fun, args, options, error, text):
 ARRAYS = [m for m in MISTAKES if all(isinstance(a, np.ndarray) for a in m[1][:2])]
 
 
+# mint's `dim` stands between the arrays
+ARRAYS += [
+    (
+        lambda x, i, *rest, fun=fun, dim=args[1], **o: fun(x, dim, i, *rest, **o),
+        (args[0], *args[2:]),
+        options,
+        error,
+        text,
+    )
+    for fun, args, options, error, text in MISTAKES
+    if fun.__module__ == "jscatter.mint"
+    and len(args) > 2
+    and all(isinstance(args[k], np.ndarray) for k in (0, 2))
+]
+
+
 @pytest.mark.parametrize("fun, args, options, error, text", ARRAYS)
 def test_same_text_under_jit_and_vmap(fun, args, options, error, text):
-    assert len(ARRAYS) > 15
+    assert len(ARRAYS) > 30
     with pytest.raises(error) as caught:
         jax.jit(lambda a, b: fun(a, b, *args[2:], **options))(*args[:2])
     assert str(caught.value) == text
