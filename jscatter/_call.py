@@ -89,6 +89,7 @@ class Call(NamedTuple):
       ids_rank: the rank that ids must have (rows); None: any.
       wide_indices: whether indices must be int32 or int64.
       lists: whether nested lists are taken for arrays.
+      params: what else the op is told, as (name, value) pairs.
       options: the normalised options.
     """
 
@@ -102,6 +103,7 @@ class Call(NamedTuple):
     ids_rank: int | None = 1
     wide_indices: bool = False
     lists: bool = True
+    params: tuple[tuple[str, Any], ...] = ()
     options: Settings = Settings()
 
 
@@ -226,16 +228,19 @@ def _traced(call: Call, operand, indices, updates, scale):
         place = _canonical.rows(operand.shape, indices, call.dim)
     o, shape = call.options, operand.shape
     place = _canonical.resolve(place, wrap=o.wrap, clip=o.mode == "clip")
-    options = _primitive_options(call, place)
+    cells, params = (
+        _reduce.Cells(place, _primitive_options(call, place)),
+        dict(call.params),
+    )
     if call.op == "gather":
-        return _reduce.gather(place, operand, options)
-    if call.op == "mean":
-        return _reduce.mean(place, updates, options)
+        return _reduce.gather(cells, operand)
+    if call.form == "segments":
+        return _reduce.segments(call.op, cells, updates, **params)
     if isinstance(operand, jax.ShapeDtypeStruct):
-        operand = _reduce.fill(call.op, place, updates)
+        operand = cells.full(0, updates)
     if scale is not None:
-        scale = _validate.scale(call.function, jnp.asarray(scale), operand)
-    out = _reduce.scatter(call.op, place, operand, updates, options, scale)
+        params["scale"] = _validate.scale(call.function, jnp.asarray(scale), operand)
+    out = _reduce.scatter(call.op, cells, operand, updates, **params)
     return out if out.shape == shape else out.reshape(shape)
 
 

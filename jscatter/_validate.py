@@ -117,6 +117,34 @@ def flag(function: str, name: str, value) -> bool:
     return bool(value)
 
 
+def integer(function: str, name: str, value) -> int:
+    """A static whole number that is not negative."""
+    is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_int:
+        rule = f"`{name}` must be an int, and static"
+        fail(TypeError, function, rule, **{name: value})
+    if value < 0:
+        fail(ValueError, function, f"`{name}` must not be negative", **{name: value})
+    return int(value)
+
+
+def positive(function: str, name: str, value) -> float:
+    """A static number above 0."""
+    value = number(function, name, value)
+    if not value > 0:
+        fail(ValueError, function, f"`{name}` must be positive", **{name: value})
+    return value
+
+
+def number(function: str, name: str, value) -> float:
+    """A static real number."""
+    kinds = int | float | np.integer | np.floating
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        rule = f"`{name}` must be a number, and static"
+        fail(TypeError, function, rule, **{name: value})
+    return float(value)
+
+
 def one_of(function: str, name: str, value, allowed: tuple):
     """A name out of a closed list."""
     if not isinstance(value, str | None) or value not in allowed:
@@ -299,17 +327,28 @@ def _kind(x) -> int:
     return next(k for k, kind in enumerate(kinds) if jnp.issubdtype(x.dtype, kind))
 
 
+# What ops refuse: dtype kinds (bool, integer, float, complex) and the reason.
+_REAL = "bc", "it takes real numbers"
+_INEXACT_REAL = "bic", "it needs a float dtype"
+_REFUSED = {
+    "subtract": ("b", "bool has no subtraction"),
+    "divide": ("bi", "division needs a float or complex dtype"),
+    "mean": ("b", "bool has no mean"),
+    "min": ("c", "complex numbers have no order"),
+    "max": ("c", "complex numbers have no order"),
+    "argmin": ("c", "complex numbers have no order"),
+    "argmax": ("c", "complex numbers have no order"),
+    **dict.fromkeys(("arg_max", "arg_min"), _REAL),
+    **dict.fromkeys(("variance", "std", "normalize", "sum_over_root"), _REAL),
+    **dict.fromkeys(("logsumexp", "softmax", "log_softmax", "l1_norm"), _REAL),
+    "sum_square": ("b", "bool has no squares"),
+    "mean_non_zero": ("bi", "it needs a float or complex dtype"),
+    **dict.fromkeys(("sum_log", "l2_norm", "log_sum_exp", "log_sum"), _INEXACT_REAL),
+}
+
+
 def op_dtype(function, op, name, x):
     """What a reduction cannot do with a dtype."""
-    is_bool = x.dtype == bool
-    is_complex = jnp.issubdtype(x.dtype, jnp.complexfloating)
-    is_inexact = jnp.issubdtype(x.dtype, jnp.inexact)
-    refused = {
-        "subtract": (is_bool, "bool has no subtraction"),
-        "divide": (not is_inexact, "division needs a float or complex dtype"),
-        "mean": (is_bool, "bool has no mean"),
-        "min": (is_complex, "complex numbers have no order"),
-        "max": (is_complex, "complex numbers have no order"),
-    }
-    if op in refused and refused[op][0]:
-        fail(TypeError, function, refused[op][1], **{name: x})
+    kinds, reason = _REFUSED.get(op, ("", ""))
+    if "bifc"[_kind(x)] in kinds:
+        fail(TypeError, function, reason, **{name: x})

@@ -42,11 +42,23 @@ class ReduceFunction(enum.IntEnum):
 
 
 _OPS = {
-    ReduceFunction.NONE: "set",
-    ReduceFunction.SUM: "add",
-    ReduceFunction.PRODUCT: "multiply",
     ReduceFunction.MAX: "max",
     ReduceFunction.MIN: "min",
+    ReduceFunction.ARG_MAX: "arg_max",
+    ReduceFunction.ARG_MIN: "arg_min",
+    ReduceFunction.MEAN: "mean",
+    ReduceFunction.MEAN_NON_ZERO: "mean_non_zero",
+    ReduceFunction.SUM: "add",
+    ReduceFunction.SUM_SQUARE: "sum_square",
+    ReduceFunction.SUM_LOG: "sum_log",
+    ReduceFunction.L1_NORM: "l1_norm",
+    ReduceFunction.ANY: "any",
+    ReduceFunction.ALL: "all",
+    ReduceFunction.L2_NORM: "l2_norm",
+    ReduceFunction.LOG_SUM_EXP: "log_sum_exp",
+    ReduceFunction.PRODUCT: "multiply",
+    ReduceFunction.NONE: "set",
+    ReduceFunction.LOG_SUM: "log_sum",
 }
 
 
@@ -62,19 +74,34 @@ def scatter_nd(
 ):
     """`output` with `input` combined into it at `indices`: BNNSScatterND.
 
-    A cell that receives the updates S becomes, with what it held, o: SUM o + sum of S,
-    PRODUCT o times the product of S, MAX and MIN those of o and S, NONE one of S (which
-    one, Apple does not say either). A cell that receives nothing keeps o.
+    A cell that receives nothing keeps what it held, o. With the updates S it becomes:
+
+    * MAX, MIN, PRODUCT, ANY (LOGICAL_OR), ALL (LOGICAL_AND): those of o and S; the
+      logical ones are 1 or 0, of truth values
+    * SUM: o + sum of S
+    * MEAN: (o + sum of S) / (1 + number of S); integers floor
+    * MEAN_NON_ZERO: the mean of those of o and S that are not 0; 0 if none is
+    * SUM_SQUARE: o**2 + sum of s**2
+    * L1_NORM: abs(o) + sum of abs(s)
+    * L2_NORM: sqrt(o**2 + sum of s**2)
+    * SUM_LOG: log(o + epsilon) + sum of log(s + epsilon)
+    * LOG_SUM: log(o + sum of S)
+    * LOG_SUM_EXP: log(exp(o) + sum of exp(s)), stably
+    * ARG_MAX, ARG_MIN: the row-major position among the index vectors of the winning
+      update, of which o is none, in the output's dtype; the first of equal ones
+    * NONE: one of S (which one, Apple does not say either)
+
+    All have exact derivatives of every order; where the formula has no finite one (the
+    log of what is not positive, L2_NORM at 0) it is 0.
 
     Args:
-      op: a `ReduceFunction`, its number, or its name in any case. Only NONE, SUM,
-        PRODUCT, MAX and MIN are written yet.
+      op: a `ReduceFunction`, its number, or its name in any case.
       input: the updates; `indices.shape[:-1] + output.shape[K:]`, the dtype of
         `output`.
       indices: integers `[..., K]`, K at most the rank of `output`.
       output: what is combined into.
       filter_params: None; Apple's run-time parameters have no meaning here.
-      epsilon: a number, for SUM_LOG (not written yet).
+      epsilon: a number, for SUM_LOG.
       **options: see `jscatter.Options`.
 
     Returns:
@@ -83,7 +110,6 @@ def scatter_nd(
     Raises:
       TypeError: an argument's kind or dtype; `filter_params` other than None.
       ValueError: an unknown `op`; shapes against the law.
-      NotImplementedError: an `op` that is not written yet; a derivative but of SUM.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -96,13 +122,11 @@ def scatter_nd(
     if filter_params is not None:
         rule = "`filter_params` must be None"
         _validate.fail(TypeError, function, rule, filter_params=filter_params)
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float):
-        _validate.fail(
-            TypeError, function, "`epsilon` must be a number", epsilon=epsilon
-        )
-    if reduction not in _OPS:
-        _validate.not_yet(function, "this `op`", reduction.name)
-    call = Call(function, ("output", "indices", "input"), "nd", _OPS[reduction])
+    epsilon = _validate.number(function, "epsilon", epsilon)
+    names = ("output", "indices", "input")
+    with_epsilon = reduction is ReduceFunction.SUM_LOG
+    params = (("epsilon", epsilon),) if with_epsilon else ()
+    call = Call(function, names, "nd", _OPS[reduction], params=params)
     return _call.run(call, output, indices, input, given=options)
 
 

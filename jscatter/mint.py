@@ -19,6 +19,13 @@ from jscatter._call import Call, Options
 
 _ALONG = ("input", "index", "src")
 _ROWS = ("input", "index", "source")
+_REDUCE = {
+    "sum": "add",
+    "prod": "multiply",
+    "mean": "mean",
+    "amax": "max",
+    "amin": "min",
+}
 
 
 def scatter_add(input, dim, index, src, **options: Unpack[Options]):
@@ -55,7 +62,8 @@ def scatter(input, dim, index, src, *, reduce=None, **options: Unpack[Options]):
     """`input` with the elements of `src` set, added or multiplied in along `dim`.
 
     The rule of `mindspore.mint.scatter` and `torch.scatter`. Of duplicates without
-    `reduce` one is taken, which one is not said.
+    `reduce` one is taken, which one is not said; under differentiation it is the last,
+    in value and gradient alike (PyTorch gives the cotangent to all of them).
 
     Args:
       input: the target; rank 1 or more.
@@ -70,7 +78,6 @@ def scatter(input, dim, index, src, *, reduce=None, **options: Unpack[Options]):
 
     Raises:
       TypeError, ValueError: as `scatter_add`; an unknown `reduce`.
-      NotImplementedError: a derivative, unless `reduce="add"`.
 
     >>> import jscatter as js
     >>> js.mint.scatter([[1, 2, 3], [4, 5, 6]], 1, [[0], [2]], 9).tolist()
@@ -84,6 +91,43 @@ def scatter(input, dim, index, src, *, reduce=None, **options: Unpack[Options]):
     call = Call(
         "mint.scatter", _ALONG, "along", op, dim, scalar_updates=True, wide_indices=True
     )
+    return _call.run(call, input, index, src, given=options)
+
+
+def scatter_reduce(
+    input, dim, index, src, reduce, *, include_self=True, **options: Unpack[Options]
+):
+    """`input` with the elements of `src` combined into it along `dim`.
+
+    The rule of `torch.Tensor.scatter_reduce`. The gradient of "amax" and "amin" is
+    shared evenly by all that take part; an excluded target never does (in PyTorch it
+    counts where its value ties). "mean" of integers floors.
+
+    Args:
+      input: the target; rank 1 or more.
+      dim: an int in [-rank, rank).
+      index: int32 or int64, of the rank of `input`.
+      src: as for `scatter_add`.
+      reduce: "sum", "prod", "mean", "amax" or "amin".
+      include_self: whether the target takes part. Where False, a cell that receives
+        something forgets what it held; one that receives nothing keeps it.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `input`.
+
+    Raises:
+      TypeError, ValueError: as `scatter_add`; an unknown `reduce`.
+
+    >>> import jscatter as js
+    >>> args = [[1, 2, 3]], 1, [[0, 0]], [[5, 7]]
+    >>> js.mint.scatter_reduce(*args, "mean", include_self=False).tolist()
+    [[6, 2, 3]]
+    """
+    function = "mint.scatter_reduce"
+    dim = _validate.dim(function, "dim", dim)
+    op, params = _reduction(function, reduce, tuple(_REDUCE), include_self)
+    call = Call(function, _ALONG, "along", op, dim, wide_indices=True, params=params)
     return _call.run(call, input, index, src, given=options)
 
 
@@ -149,6 +193,39 @@ def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options])
     return _call.run(call, input, index, source, scale=alpha, given=options)
 
 
+def index_reduce(
+    input, dim, index, source, reduce, *, include_self=True, **options: Unpack[Options]
+):
+    """`input` with the slices of `source` combined into it at `index` along `dim`.
+
+    The rule of `torch.Tensor.index_reduce`; for the sum there is `index_add`.
+
+    Args:
+      input: the target; rank 1 or more.
+      dim: an int in [-rank, rank).
+      index: int32 or int64 `[N]`.
+      source: as for `index_add`.
+      reduce: "prod", "mean", "amax" or "amin".
+      include_self: as for `scatter_reduce`.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `input`.
+
+    Raises:
+      TypeError, ValueError: as `index_add`; an unknown `reduce`.
+
+    >>> import jscatter as js
+    >>> js.mint.index_reduce([1, 2, 3], 0, [0, 0, 2], [5, 7, 1], "amax").tolist()
+    [7, 2, 3]
+    """
+    function = "mint.index_reduce"
+    dim = _validate.dim(function, "dim", dim)
+    op, params = _reduction(function, reduce, tuple(_REDUCE)[1:], include_self)
+    call = Call(function, _ROWS, "rows", op, dim, wide_indices=True, params=params)
+    return _call.run(call, input, index, source, given=options)
+
+
 def index_select(input, dim, index, **options: Unpack[Options]):
     """The slices of `input` at `index` along `dim`; 0 where an index is outside.
 
@@ -174,3 +251,9 @@ def index_select(input, dim, index, **options: Unpack[Options]):
     dim = _validate.dim("mint.index_select", "dim", dim)
     call = Call("mint.index_select", _ROWS, "rows", "gather", dim, wide_indices=True)
     return _call.run(call, input, index, given=options)
+
+
+def _reduction(function, reduce, names, include_self):
+    op = _REDUCE[_validate.one_of(function, "reduce", reduce, names) or "sum"]
+    flag = _validate.flag(function, "include_self", include_self)
+    return op, () if flag else (("include_self", False),)

@@ -149,8 +149,9 @@ def tensor_scatter_nd_mul(
     """Multiplies `tensor` by `updates` at `indices`; duplicates multiply.
 
     The rule is that of `tf.tensor_scatter_nd_mul`. Bools multiply as AND.
+    Derivatives of every order are exact, zeros or not.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_mul([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -168,7 +169,7 @@ def tensor_scatter_nd_div(
 
     The rule is that of MindSpore's `tensor_scatter_div`. Float and complex only.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`.
 
     >>> import jscatter as js
     >>> indices = [[0], [2], [2]]
@@ -186,9 +187,9 @@ def tensor_scatter_nd_min(
     """The minimum of `tensor` and its `updates` at `indices`.
 
     The rule is that of `tf.tensor_scatter_nd_min`. NaN propagates (TensorFlow on CPU
-    drops it).
+    drops it). Ties share the gradient evenly, the tensor's own entry too.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_min([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -205,9 +206,9 @@ def tensor_scatter_nd_max(
     """The maximum of `tensor` and its `updates` at `indices`.
 
     The rule is that of `tf.tensor_scatter_nd_max`. NaN propagates (TensorFlow on CPU
-    drops it).
+    drops it). Ties share the gradient evenly, the tensor's own entry too.
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_max([10, 20, 30], [[0], [2], [2]], [1, 2, 3]).tolist()
@@ -224,9 +225,10 @@ def tensor_scatter_nd_update(
     """`tensor` with `updates` in place of what stood at `indices`.
 
     The rule is that of `tf.tensor_scatter_nd_update`. Of duplicates one is taken, which
-    one is not said.
+    one is not said; under differentiation it is the last, in value and gradient alike
+    (TensorFlow gives the cotangent to all of them).
 
-    Args, Returns, Raises: as `tensor_scatter_nd_add`; there is no derivative yet.
+    Args, Returns, Raises: as `tensor_scatter_nd_add`.
 
     >>> import jscatter as js
     >>> js.tf.tensor_scatter_nd_update([10, 20, 30], [[0]], [1]).tolist()
@@ -234,6 +236,122 @@ def tensor_scatter_nd_update(
     """
     return _tensor(
         "tensor_scatter_nd_update", "set", tensor, indices, updates, name, options
+    )
+
+
+def unsorted_segment_sum(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The sum of the rows of each segment; an empty one is 0.
+
+    The rule of `tf.math.unsorted_segment_sum`. Negative ids are dropped.
+
+    Args:
+      data: rows to be reduced; bools add as OR.
+      segment_ids: integers; their shape is a prefix of the data's.
+      num_segments: an int.
+      name: a name for profiles.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array `[num_segments, *data.shape[segment_ids.ndim:]]` of the data's dtype.
+
+    Raises:
+      TypeError: an argument's kind or dtype; a traced `num_segments`.
+      ValueError: shapes against the rule.
+
+    >>> import jscatter as js
+    >>> js.tf.unsorted_segment_sum([1, 2, 3, 4], [0, 0, 2, -1], 3).tolist()
+    [3, 0, 3]
+    """
+    function = "unsorted_segment_sum"
+    return _segments(function, "add", data, segment_ids, num_segments, name, options)
+
+
+def unsorted_segment_prod(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The product of the rows of each segment; an empty one is 1.
+
+    The rule of `tf.math.unsorted_segment_prod`; its gradients of every order are exact,
+    zeros or not. Args, Returns, Raises: as `unsorted_segment_sum`.
+
+    >>> import jscatter as js
+    >>> js.tf.unsorted_segment_prod([1, 2, 3, 4], [0, 0, 2, 2], 3).tolist()
+    [2, 1, 12]
+    """
+    function = "unsorted_segment_prod"
+    return _segments(
+        function, "multiply", data, segment_ids, num_segments, name, options
+    )
+
+
+def unsorted_segment_min(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The minimum of the rows of each segment.
+
+    The rule of `tf.math.unsorted_segment_min`, but an empty segment of floats is
+    inf. NaN propagates; ties share the gradient evenly. Args, Returns, Raises:
+    as `unsorted_segment_sum`.
+
+    >>> import jscatter as js
+    >>> js.tf.unsorted_segment_min([1, 2, 3], [0, 0, 1], 2).tolist()
+    [1, 3]
+    """
+    function = "unsorted_segment_min"
+    return _segments(function, "min", data, segment_ids, num_segments, name, options)
+
+
+def unsorted_segment_max(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The maximum of the rows of each segment.
+
+    The rule of `tf.math.unsorted_segment_max`, but an empty segment of floats is
+    -inf. NaN propagates; ties share the gradient evenly. Args, Returns, Raises:
+    as `unsorted_segment_sum`.
+
+    >>> import jscatter as js
+    >>> js.tf.unsorted_segment_max([1, 2, 3], [0, 0, 1], 2).tolist()
+    [2, 3]
+    """
+    function = "unsorted_segment_max"
+    return _segments(function, "max", data, segment_ids, num_segments, name, options)
+
+
+def unsorted_segment_mean(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The mean of the rows of each segment; an empty one is 0.
+
+    The rule of `tf.math.unsorted_segment_mean`. Integers give the default float dtype.
+    Args, Returns, Raises: as `unsorted_segment_sum`.
+
+    >>> import jscatter as js
+    >>> js.tf.unsorted_segment_mean([1.0, 2.0, 3.0], [0, 0, 2], 3).tolist()
+    [1.5, 0.0, 3.0]
+    """
+    function = "unsorted_segment_mean"
+    return _segments(function, "mean", data, segment_ids, num_segments, name, options)
+
+
+def unsorted_segment_sqrt_n(
+    data, segment_ids, num_segments, name=None, **options: Unpack[Options]
+):
+    """The sum of the rows of each segment over the square root of their number.
+
+    The rule of `tf.math.unsorted_segment_sqrt_n`; an empty one is 0. Args, Returns,
+    Raises: as `unsorted_segment_sum`; real numbers.
+
+    >>> import jscatter as js
+    >>> ids = [0, 0, 0, 0, 2]
+    >>> js.tf.unsorted_segment_sqrt_n([1.0, 2.0, 3.0, 4.0, 5.0], ids, 3).tolist()
+    [5.0, 0.0, 5.0]
+    """
+    function = "unsorted_segment_sqrt_n"
+    return _segments(
+        function, "sum_over_root", data, segment_ids, num_segments, name, options
     )
 
 
@@ -250,6 +368,15 @@ def _tensor(function, op, tensor, indices, updates, name, options):
     call = Call(f"tf.{function}", ("tensor", "indices", "updates"), "nd", op)
     with _scope(call.function, name):
         return _call.run(call, tensor, indices, updates, given=options)
+
+
+def _segments(function, op, data, segment_ids, num_segments, name, options):
+    function = f"tf.{function}"
+    num_segments = _validate.size(function, "num_segments", num_segments)
+    names = ("num_segments", "segment_ids", "data")
+    call = Call(function, names, "segments", op, shape=(num_segments,))
+    with _scope(function, name):
+        return _call.run(call, None, segment_ids, data, given=options)
 
 
 def _scope(function, name):

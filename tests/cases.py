@@ -8,7 +8,7 @@ transformation of JAX gets right.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
+import dense
 import jax.numpy as jnp
 import numpy as np
 import oracle
@@ -24,21 +24,28 @@ class Case(NamedTuple):
 
     Attributes:
       name, form: what is called, and how the indices are meant.
+      op: the reduction.
       call: (operand, indices, updates) -> array; reads only the operand's shape where
         the spelling takes none.
       loops: the same in NumPy.
+      dense: for what is not linear: (mask, operand, updates), flat, to flat, in jnp.
       arrays: the three, to call it with.
       floats: the places of those that it is differentiated by.
-      linear: in all of these together.
     """
 
     name: str
     form: str
+    op: str
     call: Callable
     loops: Callable
+    dense: Callable | None
     arrays: tuple
     floats: tuple[int, ...]
-    linear: bool
+
+    @property
+    def linear(self):
+        """In all its float arguments together."""
+        return self.dense is None
 
     @property
     def args(self):
@@ -57,16 +64,18 @@ class Case(NamedTuple):
         return self.call(*self.filled(args))
 
     def reference(self, *args, indices=None):
-        """`run` by the loops: a matrix, or a callback for what is not linear."""
-        loops = lambda *args: self.loops(*self.filled(args, indices))
-        like = loops(*self.args)
-        if not self.linear:
-            out = jax.ShapeDtypeStruct(like.shape, np.float32)
-            as_numpy = lambda *a: loops(*map(np.asarray, a)).astype(np.float32)
-            return jax.pure_callback(as_numpy, out, *args, vmap_method="sequential")
-        matrices = oracle.matrix(loops, *self.args)
-        parts = [m.astype(np.float32) @ a.ravel() for m, a in zip(matrices, args)]
-        return sum(parts[1:], start=parts[0]).reshape(like.shape)
+        """`run` in plain jnp, by what the loops say where updates go."""
+        x, i, u = self.filled(args, indices)
+        if self.dense is None:
+            loops = lambda *args: self.loops(*self.filled(args, indices))
+            matrices = oracle.matrix(loops, *self.args)
+            parts = [m.astype(np.float32) @ a.ravel() for m, a in zip(matrices, args)]
+            return sum(parts[1:], start=parts[0]).reshape(loops(*self.args).shape)
+        kind, dim, *_ = FORMS[self.form]
+        like = self.loops(*self.arrays)
+        mask = dense.mask(kind, self.arrays[0], i, self.arrays[2], dim=dim)
+        out = self.dense(mask, x.ravel(), u.ravel())
+        return out.reshape(like.shape)
 
 
 def floats(*shape):
@@ -124,7 +133,7 @@ BATCHED = {
 }
 FORMS = ND | ALONG | ROWS | SEGMENTS | BATCHED
 
-LINEAR = ("add", "subtract")
+LINEAR = ("add", "subtract", "set")  # of duplicates the last is set
 tensor_scatter = {
     "add": js.tf.tensor_scatter_nd_add,
     "subtract": js.tf.tensor_scatter_nd_sub,
@@ -134,12 +143,28 @@ tensor_scatter = {
     "max": js.tf.tensor_scatter_nd_max,
     "set": js.tf.tensor_scatter_nd_update,
 }
-bnns = {
+bnns = {  # without what has no derivative at all
     "add": "SUM",
     "multiply": "PRODUCT",
     "min": "MIN",
     "max": "MAX",
     "set": "NONE",
+    "mean": "MEAN",
+    "mean_non_zero": "MEAN_NON_ZERO",
+    "sum_square": "SUM_SQUARE",
+    "sum_log": "SUM_LOG",
+    "l1_norm": "L1_NORM",
+    "l2_norm": "L2_NORM",
+    "log_sum_exp": "LOG_SUM_EXP",
+    "log_sum": "LOG_SUM",
+}
+POSITIVE = ("sum_log", "log_sum")  # elsewhere their derivative is not plain JAX's
+torch = {
+    "add": "sum",
+    "multiply": "prod",
+    "mean": "mean",
+    "max": "amax",
+    "min": "amin",
 }
 segment = {
     "add": js.ops.segment_sum,
@@ -147,30 +172,54 @@ segment = {
     "min": js.ops.segment_min,
     "max": js.ops.segment_max,
     "mean": js.ops.segment_mean,
+    "variance": js.ops.segment_variance,
+    "std": js.ops.segment_std,
+    "normalize": js.ops.segment_normalize,
+    "logsumexp": js.ops.segment_logsumexp,
+    "softmax": js.ops.segment_softmax,
+    "log_softmax": js.ops.segment_log_softmax,
+}
+unsorted_segment = {
+    "add": js.tf.unsorted_segment_sum,
+    "multiply": js.tf.unsorted_segment_prod,
+    "min": js.tf.unsorted_segment_min,
+    "max": js.tf.unsorted_segment_max,
+    "mean": js.tf.unsorted_segment_mean,
+    "sum_over_root": js.tf.unsorted_segment_sqrt_n,
 }
 identity = {"add": 0, "multiply": 1, "min": np.inf, "max": -np.inf}
 
 
 def _cases():
-    def case(name, form, op, call):
+    def case(name, form, op, call, **params):
         kind, dim, x, i, u = FORMS[form]
         if op == "set":  # which duplicate wins is not said: give all the same value
             u = np.ones_like(u)
-        by_loops = lambda x, i, u: oracle.scatter(kind, op, x, i, u, dim=dim)
+        if op in POSITIVE:
+            x, u = abs(x), abs(u)
+        by_loops = lambda x, i, u: oracle.scatter(kind, op, x, i, u, params, dim=dim)
+        by_mask = None
+        if op not in LINEAR:
+            by_mask = lambda m, x, u: dense.scatter(op, m, x, u, **params)
         run = lambda x, i, u: call(dim, x, i, u)
-        return Case(name, form, run, by_loops, (x, i, u), (0, 2), op in LINEAR)
+        return Case(name, form, op, run, by_loops, by_mask, (x, i, u), (0, 2))
 
     def from_nothing(name, form, op, call):
         kind, dim, x, i, u = FORMS[form]
 
         def by_loops(x, i, u):
-            if op == "mean":
-                return oracle.mean(kind, len(x), i, u, u.dtype)
+            if op not in identity:
+                return oracle.segments(op, len(x), i, u, u.dtype)
             operand = np.full(x.shape, identity[op], u.dtype)
             return oracle.scatter(kind, op, operand, i, u, dim=dim)
 
-        linear = op in ("add", "mean")
-        return Case(name, form, call, by_loops, (x, i, u), (2,), linear)
+        def by_mask(m, x, u):
+            if op not in identity:
+                return dense.segments(op, m, u)
+            return dense.scatter(op, m, np.full(x.shape, identity[op], u.dtype), u)
+
+        by_mask = None if op in ("add", "mean") else by_mask
+        return Case(name, form, op, call, by_loops, by_mask, (x, i, u), (2,))
 
     def gather(name, form, call):
         kind, dim, x, i, u = FORMS[form]
@@ -180,15 +229,16 @@ def _cases():
             return oracle.gather(kind, x, i, shape, dim=dim)
 
         run = lambda x, i, u: call(dim, x, i)
-        return Case(name, form, run, by_loops, (x, i, u), (0,), True)
+        return Case(name, form, "gather", run, by_loops, None, (x, i, u), (0,))
 
     for form in ND:
         for op, fun in tensor_scatter.items():
             run = lambda d, x, i, u, fun=fun: fun(x, i, u)
             yield case(f"tf.{fun.__name__}", form, op, run)
         for op, name in bnns.items():
-            run = lambda d, x, i, u, n=name: js.bnns.scatter_nd(n, u, i, x)
-            yield case(f"bnns.scatter_nd {name}", form, op, run)
+            more = {"epsilon": 0.5} if op == "sum_log" else {}
+            run = lambda d, x, i, u, n=name, m=more: js.bnns.scatter_nd(n, u, i, x, **m)
+            yield case(f"bnns.scatter_nd {name}", form, op, run, **more)
         run = lambda x, i, u: js.tf.scatter_nd(i, u, x.shape)
         yield from_nothing("tf.scatter_nd", form, "add", run)
         yield gather("bnns.gather_nd", form, lambda d, x, i: js.bnns.gather_nd(x, i))
@@ -206,10 +256,22 @@ def _cases():
         yield case("mint.index_add", form, "add", run)
         run = lambda d, x, i: js.mint.index_select(x, d, i)
         yield gather("mint.index_select", form, run)
+    for forms, fun in ((ALONG, js.mint.scatter_reduce), (ROWS, js.mint.index_reduce)):
+        for op, name in torch.items():
+            if (op, forms) == ("add", ROWS):
+                continue
+            for self in (True, False):
+                run = lambda d, x, i, u, f=fun, n=name, s=self: f(
+                    x, d, i, u, n, include_self=s
+                )
+                label = f"mint.{fun.__name__} {name}{'' if self else ' alone'}"
+                for form in forms:
+                    yield case(label, form, op, run, include_self=self)
     for form in SEGMENTS:
-        for op, fun in segment.items():
+        for op, fun in (*segment.items(), *unsorted_segment.items()):
             run = lambda x, i, u, fun=fun: fun(u, i, x.shape[0])
-            yield from_nothing(f"ops.{fun.__name__}", form, op, run)
+            of = "tf" if fun.__name__.startswith("unsorted") else "ops"
+            yield from_nothing(f"{of}.{fun.__name__}", form, op, run)
         yield gather("ops.take", form, lambda d, x, i: js.ops.take(x, i))
 
 
@@ -229,6 +291,14 @@ def once() -> list[str]:
 
 
 ONCE = once()
+# What is linear, and the first case of each derivative rule written by hand. The
+# rest is composed of these, or another spelling: in CI it meets fewer.
+RULES = ("multiply", "max", "set", "l2_norm", "normalize", "logsumexp")
+_first = {case.op: key for key, case in reversed(CASES.items())}
+RULE_KEYS = {
+    *(key for key in ONCE if CASES[key].linear and CASES[key].op != "set"),
+    *(_first[op] for op in RULES),
+}
 KEYS = [
     pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
 ]
@@ -239,6 +309,7 @@ def weighted(fun):
 
     def loss(*args):
         out = fun(*args)
+        out = jnp.where(jnp.isfinite(out), out, 0)  # empty cells of a maximum
         weights = jnp.arange(1, 1 + out.size, dtype=out.dtype).reshape(out.shape)
         return (jnp.sin(out) * weights).sum()
 

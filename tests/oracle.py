@@ -4,6 +4,8 @@
 built on it. Floats are combined in float64 and rounded once, integers as Python ints.
 """
 
+import math
+
 import ml_dtypes
 import numpy as np
 
@@ -59,52 +61,179 @@ def received(form, operand, indices, updates, **where):
     return cells
 
 
-def scatter(form, op, operand, indices, updates, **where):
+def scatter(form, op, operand, indices, updates, params=None, **where):
     """operand with updates combined into it. For "set" the last one wins."""
     out = np.array(operand)
+    if op in ("arg_max", "arg_min"):
+        return _positions(form, op, out, indices, updates, **where)
     for cell, got in received(form, operand, indices, updates, **where).items():
         if got:
-            out[cell] = combine(op, operand[cell], got, operand.dtype)
+            out[cell] = combine(op, operand[cell], got, operand.dtype, **(params or {}))
     return out
 
 
-def combine(op, o, got, dtype):
+def combine(op, o, got, dtype, include_self=True, epsilon=0.0):
     """One cell: `o` and what it received."""
     if op == "set":
         return got[-1]
+    entries = [o, *got] if include_self else got
+    if op in ("any", "all"):
+        return np.asarray((any if op == "any" else all)(entries)).astype(dtype)
     if np.dtype(dtype).kind == "b":
         fold = any if op in ("add", "max") else all
-        return fold([bool(o), *map(bool, got)])
+        return fold(map(bool, entries))
     exact = _exact(dtype)
-    o, got = exact(o), [exact(g) for g in got]
-    total, product = sum(got[1:], start=got[0]), got[0]
-    for g in got[1:]:
-        product = product * g
-    if op in ("min", "max"):
-        everything = [o, *got]
-        nan = [v for v in everything if v != v]
-        value = nan[0] if nan else (min if op == "min" else max)(everything)
-    else:
-        with np.errstate(all="ignore"):
-            value = {
-                "add": lambda: o + total,
-                "subtract": lambda: o - total,
-                "multiply": lambda: o * product,
-                "divide": lambda: np.asarray(o) / np.asarray(product),
-            }[op]()
+    o, got, entries = exact(o), [exact(g) for g in got], [exact(e) for e in entries]
+    with np.errstate(all="ignore"):
+        if op == "subtract":
+            value = o - sum(got)
+        elif op == "divide":
+            value = np.asarray(o) / np.asarray(_product(got))
+        else:
+            value = _reduced(op, entries, epsilon, _is_int(dtype))
     return _rounded(value, dtype)
 
 
-def mean(form, num, indices, updates, dtype, **where):
-    """The mean of the rows of each segment; 0 where there are none."""
+def _product(entries):
+    out = entries[0]
+    for e in entries[1:]:
+        out = out * e
+    return out
+
+
+def _reduced(op, entries, epsilon, whole):
+    total = sum(entries[1:], start=entries[0])
+    if op == "add":
+        return total
+    if op == "multiply":
+        return _product(entries)
+    if op in ("min", "max"):
+        nan = [v for v in entries if v != v]
+        return nan[0] if nan else (min if op == "min" else max)(entries)
+    if op == "mean":
+        return total // len(entries) if whole else total / len(entries)
+    if op == "mean_non_zero":
+        return total / max(sum(e != 0 for e in entries), 1)
+    if op == "sum_square":
+        return sum(e * e for e in entries)
+    if op == "l1_norm":
+        return sum(abs(e) for e in entries)
+    if op == "l2_norm":
+        return math.hypot(*entries)
+    if op == "sum_log":
+        return sum(np.log(np.float64(e) + epsilon) for e in entries)
+    if op == "log_sum":
+        return np.log(np.float64(total))
+    assert op == "log_sum_exp"
+    return _log_sum_exp(entries)
+
+
+def _log_sum_exp(entries):
+    largest = max(entries)
+    if math.isinf(largest) or math.isnan(sum(entries)):
+        return largest if not math.isnan(sum(entries)) else math.nan
+    return largest + math.log(sum(math.exp(e - largest) for e in entries))
+
+
+def _positions(form, op, out, indices, updates, nothing=None, **where):
+    """The row-major place of each cell's first extremum (of NaN: the first NaN)."""
+    number = _row_numbers(form, np.shape(indices), updates.shape, where.get("dim", 0))
+    best = {}
+    for u, o in sites(form, out.shape, indices, **where):
+        if o is None:
+            continue
+        value, held = updates[u], best.get(o)
+        better = held is None or (
+            not _is_nan(held[0])
+            and (
+                _is_nan(value)
+                or (value > held[0] if op.endswith("max") else value < held[0])
+            )
+        )
+        if better:
+            best[o] = value, number[u]
+    for cell in np.ndindex(*out.shape):
+        if cell in best:
+            out[cell] = _rounded(int(best[cell][1]), out.dtype)
+        elif nothing is not None:
+            out[cell] = nothing
+    return out
+
+
+def _is_nan(x):
+    return bool(x != x)
+
+
+def _row_numbers(form, indices_shape, updates_shape, dim):
+    """For each element of updates the row-major position of its index vector.
+
+    Along `dim` positions count within the lane, as everything else does.
+    """
+    if form == "along":
+        dim %= len(updates_shape)
+        return np.broadcast_to(
+            np.arange(updates_shape[dim]).reshape(
+                [-1 if d == dim else 1 for d in range(len(updates_shape))]
+            ),
+            updates_shape,
+        )
+    batch = indices_shape[:-1] if form == "nd" else indices_shape
+    before = () if form == "nd" else updates_shape[: dim % max(len(updates_shape), 1)]
+    numbers = np.arange(math.prod(batch)).reshape(batch)
+    after = len(updates_shape) - len(before) - len(batch)
+    numbers = numbers.reshape((1,) * len(before) + tuple(batch) + (1,) * after)
+    return np.broadcast_to(numbers, updates_shape)
+
+
+def segments(op, num, indices, updates, dtype, ddof=0, eps=1e-5, **where):
+    """A reduction that starts from nothing, of ids of any rank; softmax ... by row."""
     shape = (num, *updates.shape[np.ndim(indices) :])
-    cells = received(form, np.zeros(shape), indices, updates, **where)
-    out = np.zeros(shape, dtype)
+    if op in ("argmax", "argmin"):
+        empty, size = np.zeros(shape, np.int32), np.size(indices)
+        return _positions("rows", op, empty, indices, updates, nothing=size, **where)
+    exact = _exact(dtype)
+    cells = received("rows", np.zeros(shape), indices, updates, **where)
+    cells = {cell: [exact(g) for g in got] for cell, got in cells.items()}
+    if op in ("softmax", "log_softmax", "normalize"):
+        out = np.zeros(updates.shape, dtype)
+        for u, o in sites("rows", shape, indices, **where):
+            if o is not None:
+                out[u] = _rounded(_share(op, exact(updates[u]), cells[o], eps), dtype)
+        return out
+    out = np.full(shape, -np.inf if op == "logsumexp" else 0, dtype)
     for cell, got in cells.items():
         if got:
-            exact = _exact(dtype)
-            out[cell] = _rounded(sum(exact(g) for g in got) / len(got), dtype)
+            out[cell] = _rounded(_statistic(op, got, ddof), dtype)
     return out
+
+
+def _statistic(op, got, ddof):
+    mean = sum(got) / len(got)
+    if op == "mean":
+        return mean
+    if op == "sum_over_root":
+        return sum(got) / math.sqrt(len(got))
+    if op == "logsumexp":
+        return _log_sum_exp(got)
+    if len(got) <= ddof:
+        return 0.0
+    root = math.hypot(*(g - mean for g in got)) / math.sqrt(len(got) - ddof)
+    return root if op == "std" else root**2
+
+
+def _share(op, x, got, eps):
+    if op == "normalize":
+        return (x - sum(got) / len(got)) / math.sqrt(
+            max(_statistic("variance", got, 0), eps)
+        )
+    total = _log_sum_exp(got)
+    if math.isnan(total):
+        return math.nan
+    if math.isinf(total):  # the limit: all weight on +inf
+        share = 1 / got.count(math.inf) if x == math.inf else 0.0
+    else:
+        return math.exp(x - total) if op == "softmax" else x - total
+    return share if op == "softmax" else (math.log(share) if share else -math.inf)
 
 
 def identity(op, dtype):

@@ -388,6 +388,101 @@ MISTAKES = [
         TypeError,
         "tf.scatter_nd: `name` must be a str; got name 3.",
     ),
+    (
+        js.mint.scatter_reduce,
+        ([1.0], 0, [0], [1.0], "max"),
+        {},
+        ValueError,
+        "mint.scatter_reduce: `reduce` must be one of 'sum', 'prod', 'mean', 'amax',"
+        " 'amin'; got reduce 'max'.",
+    ),
+    (
+        js.mint.index_reduce,
+        ([1.0], 0, [0], [1.0], "sum"),
+        {},
+        ValueError,
+        "mint.index_reduce: `reduce` must be one of 'prod', 'mean', 'amax', 'amin';"
+        " got reduce 'sum'.",
+    ),
+    (
+        js.mint.index_reduce,
+        ([1.0], 0, [0], [1.0], "prod"),
+        {"include_self": 1},
+        TypeError,
+        "mint.index_reduce: `include_self` must be True or False, and static; got"
+        " include_self 1.",
+    ),
+    (
+        js.mint.scatter_reduce,
+        ([True], 0, [0], [True], "mean"),
+        {},
+        TypeError,
+        "mint.scatter_reduce: bool has no mean; got src bool[1].",
+    ),
+    (
+        js.ops.segment_variance,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"ddof": -1},
+        ValueError,
+        "ops.segment_variance: `ddof` must not be negative; got ddof -1.",
+    ),
+    (
+        js.ops.segment_std,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"ddof": 1.0},
+        TypeError,
+        "ops.segment_std: `ddof` must be an int, and static; got ddof 1.0.",
+    ),
+    (
+        js.ops.segment_normalize,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"eps": 0},
+        ValueError,
+        "ops.segment_normalize: `eps` must be positive; got eps 0.0.",
+    ),
+    (
+        js.ops.segment_softmax,
+        (np.zeros(2, np.complex64), np.zeros(2, I), 2),
+        {},
+        TypeError,
+        "ops.segment_softmax: it takes real numbers; got data complex64[2].",
+    ),
+    (
+        js.ops.segment_argmax,
+        (np.zeros(2, np.complex64), np.zeros(2, I), 2),
+        {},
+        TypeError,
+        "ops.segment_argmax: complex numbers have no order; got data complex64[2].",
+    ),
+    (
+        js.tf.unsorted_segment_sqrt_n,
+        ([True], [0], 1),
+        {},
+        TypeError,
+        "tf.unsorted_segment_sqrt_n: it takes real numbers; got data bool[1].",
+    ),
+    (
+        js.tf.unsorted_segment_sum,
+        ([1.0], [0], None),
+        {},
+        TypeError,
+        "tf.unsorted_segment_sum: `num_segments` must hold integers; got num_segments"
+        " None.",
+    ),
+    (
+        js.bnns.scatter_nd,
+        ("l2_norm", [1], [[0]], [1]),
+        {},
+        TypeError,
+        "bnns.scatter_nd: it needs a float dtype; got input int32[1].",
+    ),
+    (
+        js.bnns.scatter_nd,
+        ("sum_log", [1.0], [[0]], [1.0]),
+        {"epsilon": "1"},
+        TypeError,
+        "bnns.scatter_nd: `epsilon` must be a number, and static; got epsilon '1'.",
+    ),
     # not written yet
     (
         js.ops.take,
@@ -416,13 +511,6 @@ MISTAKES = [
         {"bucket_size": 4},
         NotImplementedError,
         "ops.segment_sum: `bucket_size` is not written yet; got 4.",
-    ),
-    (
-        js.bnns.scatter_nd,
-        ("l2_norm", [1.0], [[0]], [1.0]),
-        {},
-        NotImplementedError,
-        "bnns.scatter_nd: this `op` is not written yet; got 'L2_NORM'.",
     ),
 ]
 IDS = [text[:60] for *_, text in MISTAKES]
@@ -516,6 +604,19 @@ GOOD = {  # with one argument taken away each must fail, whatever stands there
         data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1
     ),
     js.ops.segment_mean: dict(data=np.ones(1, F), segment_ids=np.zeros(1, I)),
+    js.ops.segment_variance: dict(
+        data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1, ddof=0
+    ),
+    js.ops.segment_normalize: dict(
+        data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1, eps=0.1
+    ),
+    js.tf.unsorted_segment_max: dict(data=[1.0], segment_ids=[0], num_segments=1),
+    js.mint.scatter_reduce: dict(
+        input=[1.0], dim=0, index=[0], src=[1.0], reduce="sum", include_self=True
+    ),
+    js.mint.index_reduce: dict(
+        input=[1.0], dim=0, index=[0], source=[1.0], reduce="prod", include_self=True
+    ),
     js.ops.take: dict(table=np.ones(1, F), ids=np.zeros(1, I)),
 }
 OPTIONS = dict.fromkeys(js.Options.__annotations__)
@@ -531,7 +632,7 @@ def test_whatever_stands_there_the_error_is_ours(fun):
             try:
                 fun(**(GOOD[fun] | {name: odd}))
             except (TypeError, ValueError, NotImplementedError) as error:
-                ours = f"{fun.__module__.removeprefix('jscatter.')}.{fun.__name__}: "
+                ours = f"{fun.__module__.split('.')[1]}.{fun.__name__}: "
                 assert str(error).startswith(ours), (odd_name, name, error)
             else:
                 # an empty list or a str may be right somewhere, never in these

@@ -1,22 +1,12 @@
-"""JAX's spelling: drop-in for `jax.ops.segment_*`, their mean, and `take`.
-
-`segment_ids` gives one id per row of `data`. Departures from `jax.ops`: ids of rank
-other than 1 mean what TensorFlow says, their shape is a prefix of the data's; bools add
-as OR; half precision is summed in float32 and rounded once. An id outside [0,
-num_segments), negative ones included, drops its row. Arguments are arrays, not lists,
-as in `jax.ops`.
-"""
+"""The reductions of `jax.ops`, their mean, and embedding look-up."""
 
 from __future__ import annotations
 
 from typing import Unpack
 
-import jax
-import jax.numpy as jnp
-import numpy as np
-
-from jscatter import _arguments, _call, _validate
+from jscatter import _call
 from jscatter._call import Call, Options, SegmentOptions
+from jscatter.ops._shared import segments
 
 
 def segment_sum(
@@ -61,8 +51,8 @@ def segment_sum(
     [3, 0, 3]
     """
     promises = (indices_are_sorted, unique_indices)
-    rest = (num_segments, *promises, bucket_size, mode, out_sharding, options)
-    return _segments("segment_sum", "add", data, segment_ids, *rest)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_sum", "add", data, segment_ids, *tail)
 
 
 def segment_prod(
@@ -78,8 +68,8 @@ def segment_prod(
 ):
     """The product of the rows of each segment; an empty one is 1.
 
-    The rule of `jax.ops.segment_prod`. Bools multiply as AND. Args, Returns, Raises: as
-    `segment_sum`; the derivative is not written yet.
+    The rule of `jax.ops.segment_prod`. Bools multiply as AND. Derivatives of every
+    order are exact, zeros or not. Args, Returns, Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -88,8 +78,8 @@ def segment_prod(
     [2, 1, 12]
     """
     promises = (indices_are_sorted, unique_indices)
-    rest = (num_segments, *promises, bucket_size, mode, out_sharding, options)
-    return _segments("segment_prod", "multiply", data, segment_ids, *rest)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_prod", "multiply", data, segment_ids, *tail)
 
 
 def segment_min(
@@ -105,8 +95,8 @@ def segment_min(
 ):
     """The minimum of the rows of each segment; an empty one is the dtype's highest.
 
-    The rule of `jax.ops.segment_min`. NaN propagates. Args, Returns, Raises: as
-    `segment_sum`; the derivative is not written yet.
+    The rule of `jax.ops.segment_min`. NaN propagates; ties share the gradient
+    evenly. Args, Returns, Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -114,8 +104,8 @@ def segment_min(
     [1.0, inf, 3.0]
     """
     promises = (indices_are_sorted, unique_indices)
-    rest = (num_segments, *promises, bucket_size, mode, out_sharding, options)
-    return _segments("segment_min", "min", data, segment_ids, *rest)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_min", "min", data, segment_ids, *tail)
 
 
 def segment_max(
@@ -131,8 +121,8 @@ def segment_max(
 ):
     """The maximum of the rows of each segment; an empty one is its lowest.
 
-    The rule of `jax.ops.segment_max`. NaN propagates. Args, Returns, Raises: as
-    `segment_sum`; the derivative is not written yet.
+    The rule of `jax.ops.segment_max`. NaN propagates; ties share the gradient
+    evenly. Args, Returns, Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -140,8 +130,8 @@ def segment_max(
     [2, 3]
     """
     promises = (indices_are_sorted, unique_indices)
-    rest = (num_segments, *promises, bucket_size, mode, out_sharding, options)
-    return _segments("segment_max", "max", data, segment_ids, *rest)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_max", "max", data, segment_ids, *tail)
 
 
 def segment_mean(
@@ -167,8 +157,8 @@ def segment_mean(
     [1.5, 0.0, 3.0]
     """
     promises = (indices_are_sorted, unique_indices)
-    rest = (num_segments, *promises, bucket_size, mode, out_sharding, options)
-    return _segments("segment_mean", "mean", data, segment_ids, *rest)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_mean", "mean", data, segment_ids, *tail)
 
 
 def take(table, ids, **options: Unpack[Options]):
@@ -196,50 +186,3 @@ def take(table, ids, **options: Unpack[Options]):
     names = ("table", "ids", "updates")
     call = Call("ops.take", names, "rows", "gather", ids_rank=None, lists=False)
     return _call.run(call, table, ids, given=options)
-
-
-def _segments(
-    name,
-    op,
-    data,
-    segment_ids,
-    num_segments,
-    indices_are_sorted,
-    unique_indices,
-    bucket_size,
-    mode,
-    out_sharding,
-    options,
-):
-    function = f"ops.{name}"
-    if bucket_size is not None:
-        _validate.not_yet(function, "`bucket_size`", bucket_size)
-    given: Options = {**options}
-    if mode is not None:
-        given["mode"] = mode
-    if indices_are_sorted is not False:
-        given["indices_are_sorted"] = indices_are_sorted
-    if unique_indices is not False:
-        given["unique_indices"] = unique_indices
-    if out_sharding is not None:
-        given["out_sharding"] = out_sharding
-    if num_segments is None:
-        num_segments = _highest_id(function, segment_ids) + 1
-    elif type(num_segments) is not int or num_segments < 0:
-        num_segments = _validate.size(function, "num_segments", num_segments)
-    names = ("num_segments", "segment_ids", "data")
-    call = Call(function, names, "segments", op, 0, (num_segments,), lists=False)
-    return _call.run(call, None, segment_ids, data, given=given)
-
-
-def _highest_id(function, segment_ids) -> int:
-    if isinstance(segment_ids, jax.core.Tracer):
-        rule = (
-            "`num_segments` must be given where `segment_ids` is traced (jit, vmap ...)"
-        )
-        _validate.fail(ValueError, function, rule, segment_ids=segment_ids)
-    ids = _arguments.indices(function, "segment_ids", segment_ids, lists=False)
-    if not jnp.issubdtype(ids.dtype, jnp.integer):
-        rule = "`segment_ids` must have an integer dtype"
-        _validate.fail(TypeError, function, rule, segment_ids=segment_ids)
-    return max(int(np.asarray(ids).max()), -1) if ids.size else -1

@@ -1,0 +1,117 @@
+"""Reductions on the two primitives: what each op does with a canonical scatter.
+
+add, subtract and mean are linear and made of the primitives, so their derivatives of
+every order are JAX's own algebra. multiply, max, min, set and the norm have one rule
+each, linear in the tangents, so that JAX transposes it; what else there is is composed
+of these. No rule is written twice, and none knows a spelling or an index form.
+"""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from jscatter._reduce import _exponential, _into, _moments
+from jscatter._reduce._cells import Cells, identity, wide
+from jscatter._reduce._extremum import extremum, position
+from jscatter._reduce._product import product
+from jscatter._reduce._winner import set_
+
+__all__ = ["Cells", "gather", "scatter", "segments"]
+
+# XLA on CPU does not select among these, nor take their absolute values.
+_TINY = ("int2", "uint2", "int4", "uint4")
+# Reductions that start from what a cell holds. Narrow floats come here as float32.
+_INTO = {
+    "mean": _into.mean,
+    "mean_non_zero": _into.mean_non_zero,
+    "sum_square": _into.sum_square,
+    "sum_log": _into.sum_log,
+    "l1_norm": _into.l1_norm,
+    "l2_norm": _into.l2_norm,
+    "log_sum": _into.log_sum,
+    "log_sum_exp": _into.log_sum_exp,
+    "any": _into.any_,
+    "all": _into.all_,
+    "arg_max": _into.arg_max,
+    "arg_min": _into.arg_min,
+}
+# Reductions of segments, which start from nothing. Likewise.
+_SEGMENTS = {
+    "mean": _moments.mean,
+    "sum_over_root": _moments.sum_over_root,
+    "variance": _moments.variance,
+    "std": _moments.std,
+    "normalize": _moments.normalize,
+    "logsumexp": _exponential.logsumexp,
+    "softmax": _exponential.softmax,
+    "log_softmax": _exponential.log_softmax,
+}
+
+
+def gather(cells: Cells, operand):
+    """The slices of `operand` that the place names; 0 where out of bounds."""
+    return cells.take(_in_place(cells, operand))
+
+
+def scatter(op: str, cells: Cells, operand, updates, **params):
+    """`operand` with `updates` combined into it, in the place's operand shape.
+
+    params: those of the op. add: `scale`, a factor of the updates. add, multiply, min,
+      max, mean: `include_self`. sum_log: `epsilon`.
+    """
+    operand, dtype = _in_place(cells, operand), operand.dtype
+    if dtype.name in _TINY:
+        operand, updates = (x.astype(np.int32) for x in (operand, updates))
+        return scatter(op, cells, operand, updates, **params).astype(dtype)
+    if op in _INTO:
+        arrays = wide(operand), wide(updates)
+        return _INTO[op](cells, *arrays, **params).astype(dtype)
+    if op in ("min", "max"):
+        return extremum(op, cells, operand, updates, **params)
+    if not params.pop("include_self", True):
+        start = identity(op, dtype)
+        operand = jnp.where(cells.counts() > 0, start, operand)
+    if op in ("add", "subtract"):
+        return _add(cells, operand, -updates if op == "subtract" else updates, **params)
+    if op == "multiply":
+        return product(cells, operand, updates)
+    if op == "divide":  # by the product, so that the quotient rounds once
+        by = product(cells, jnp.ones_like(wide(operand)), wide(updates))
+        return (wide(operand) / by).astype(dtype)
+    assert op == "set"
+    return set_(cells, operand, updates)
+
+
+def segments(op: str, cells: Cells, updates, **params):
+    """The updates of each cell reduced to one number, or each by its cell's others."""
+    if op in _SEGMENTS:
+        dtype = updates.dtype
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            dtype = jnp.result_type(float)
+        out = _SEGMENTS[op](cells, wide(updates.astype(dtype)), **params)
+        return out.astype(dtype)
+    if op in ("argmax", "argmin"):
+        nothing = math.prod(cells.place.indices.shape[:-1])
+        return position(op[3:], cells, updates, nothing)
+    if op in ("min", "max"):
+        return extremum(op, cells, None, updates)
+    operand = cells.full(identity(op, updates.dtype), updates)
+    return scatter(op, cells, operand, updates, **params)
+
+
+def _add(cells: Cells, operand, updates, scale=None):
+    dtype = operand.dtype
+    if scale is not None:
+        # A NaN in a dropped row would reach the scale's gradient. And scaled updates
+        # must not be rounded one by one.
+        operand, updates = wide(operand), wide(cells.kept(updates))
+        updates = updates * scale.astype(updates.dtype)
+    return cells.add(operand, updates).astype(dtype)
+
+
+def _in_place(cells: Cells, operand):
+    shape = cells.place.operand_shape  # has one more dimension for empty index vectors
+    return operand if operand.shape == shape else operand.reshape(shape)

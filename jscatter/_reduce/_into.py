@@ -1,0 +1,102 @@
+"""Reductions of what a cell holds, o, together with the updates S that it receives.
+
+The formulas are those that Apple's text gives for BNNS ("combines scattered values with
+existing output values"), and PyTorch's mean. A cell without updates keeps o.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from jscatter._reduce import _exponential, _moments
+from jscatter._reduce._cells import Cells, by_lax
+from jscatter._reduce._extremum import position
+
+
+def mean(cells: Cells, o, x, include_self: bool = True):
+    """(o + sum of S) / (1 + |S|), or the mean of S alone. Integers floor."""
+    count = cells.counts()
+    start = o if include_self else jnp.where(count > 0, 0, o)
+    total = cells.add(start, x)
+    divisor = _moments.divisor(count + 1 if include_self else count, total)
+    whole = jnp.issubdtype(total.dtype, jnp.integer)
+    return total // divisor if whole else total / divisor
+
+
+def mean_non_zero(cells: Cells, o, x):
+    """The mean of the entries that are not 0; such an entry has no derivative."""
+    count = cells.add((o != 0).astype(np.int32), (x != 0).astype(np.int32))
+    only = lambda y: jnp.where(y != 0, y, 0)
+    total = cells.add(only(o), only(x))
+    return _received(cells, total / _moments.divisor(count, total), o)
+
+
+def sum_square(cells: Cells, o, x):
+    x = cells.kept(x)
+    return _received(cells, cells.add(o * o, x * x), o)
+
+
+def l1_norm(cells: Cells, o, x):
+    return _received(cells, cells.add(abs(o), abs(cells.kept(x))), o)
+
+
+def l2_norm(cells: Cells, o, x):
+    return _received(cells, _moments.norm(cells, o, x), o)
+
+
+def sum_log(cells: Cells, o, x, epsilon: float = 0.0):
+    """log(o + epsilon) + sum of log(x + epsilon)."""
+    log = lambda y: _log(y + jnp.asarray(epsilon, y.dtype))
+    held = jnp.where(cells.counts() > 0, o, 1)  # o may be negative where it is kept
+    return _received(cells, cells.add(log(held), log(cells.kept(x, 1))), o)
+
+
+def log_sum(cells: Cells, o, x):
+    """log(o + sum of S)."""
+    total = jnp.where(cells.counts() > 0, cells.add(o, x), 1)
+    return _received(cells, _log(total), o)
+
+
+def log_sum_exp(cells: Cells, o, x):
+    return _received(cells, _exponential.logsumexp(cells, x, o), o)
+
+
+def any_(cells: Cells, o, x):
+    return _logical("max", cells, o, x)
+
+
+def all_(cells: Cells, o, x):
+    return _logical("min", cells, o, x)
+
+
+def arg_max(cells: Cells, o, x):
+    return _position("max", cells, o, x)
+
+
+def arg_min(cells: Cells, o, x):
+    return _position("min", cells, o, x)
+
+
+def _received(cells: Cells, new, o):
+    return jnp.where(cells.counts() > 0, new, o)
+
+
+def _log(y):
+    """log, with derivative 0 where it has no finite one; the value stays log's."""
+    good = y > 0
+    outside = jnp.log(lax.stop_gradient(y))
+    return jnp.where(good, jnp.log(jnp.where(good, y, 1)), outside)
+
+
+def _logical(op, cells: Cells, o, x):
+    o_true, x_true = (y.astype(bool).astype(np.int32) for y in (o, x))
+    truth = by_lax(op, cells.static, o_true, cells.place.indices, x_true)
+    return _received(cells, truth.astype(o.dtype), o)
+
+
+def _position(op, cells: Cells, o, x):
+    """The row-major place of the winning update; o takes no part in that."""
+    place = position(op, cells, x, np.iinfo(np.int32).max)
+    return _received(cells, place.astype(o.dtype), o)
