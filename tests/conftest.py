@@ -38,3 +38,6 @@ def pytest_terminal_summary(terminalreporter):
 
 # These mean something only in a process with JAX_ENABLE_X64=1.
 collect_ignore = [] if jax.config.jax_enable_x64 else ["test_x64.py"]
+# These need other frameworks; see .ci/run.
+if not os.environ.get("JSCATTER_CONFORMANCE"):
+    collect_ignore.append("conformance")

@@ -377,6 +377,78 @@ def test_variance_of_few():
         assert np.isfinite(jax.jacrev(f)(x)).all()
 
 
+# -- by property -----------------------------------------------------------------------
+
+
+def magnitudes(rng, shape):
+    """0 or of magnitude 1e-3 to 1e3; equal values and zeros are drawn often."""
+    few = np.array([0, 1, 1, -1, 2, 1e-3, 1e3, -1e3], F)
+    free = rng.choice([-1, 1], shape) * 10.0 ** rng.uniform(-3, 3, shape)
+    return np.where(rng.random(shape) < 0.6, rng.choice(few, shape), free).astype(F)
+
+
+def finite_functions():
+    for name in SEGMENT:
+        fun = getattr(js.ops, f"segment_{name}")
+        yield name, lambda o, x, i, fun=fun: fun(x, i, 3)
+    for name in BNNS:
+        yield (
+            name,
+            lambda o, x, i, n=name: js.bnns.scatter_nd(
+                n, x, i[:, None], o, epsilon=1e4
+            ),
+        )
+    for name in ("prod", "mean", "amax", "amin"):
+        yield (
+            f"alone {name}",
+            lambda o, x, i, n=name: js.mint.index_reduce(
+                o, 0, i, x, n, include_self=False
+            ),
+        )
+    yield "divide", lambda o, x, i: js.tf.tensor_scatter_nd_div(o, i[:, None], x)
+
+
+FINITE = dict(finite_functions())
+
+
+@pytest.mark.parametrize("name", FINITE)
+def test_derivatives_are_finite(name):
+    """vjp, jvp, hvp, reverse over reverse and third order, at what is drawn."""
+    fun = FINITE[name]
+
+    def all_orders(o, x, i):
+        def loss(o, x):  # in the value's own size, so that float32 holds the orders
+            y = fun(o, x, i)
+            y = jnp.where(jnp.isfinite(y), y, 0)  # log of what is not positive; empties
+            return jnp.sin(y / (1 + jax.lax.stop_gradient(abs(y).max()))).sum()
+
+        args, g = (o, x), jax.grad(loss, (0, 1))
+        hvp = lambda *a: jax.jvp(g, a, args)[1]
+        again = lambda *a: sum((v / (1 + abs(v).max())).sum() for v in g(*a))
+        return {
+            "vjp": g(*args),
+            "jvp": jax.jvp(loss, args, args)[1],
+            "hvp": hvp(*args),
+            "reverse over reverse": jax.grad(again, (0, 1))(*args),
+            "third": jax.jvp(hvp, args, args)[1],
+        }
+
+    run, rng, seen = jax.jit(all_orders), np.random.default_rng(0), np.zeros(3)
+    for _ in range(60):
+        o, x = magnitudes(rng, 3), magnitudes(rng, 7)
+        if name == "divide":
+            x[x == 0] = 1
+        i = rng.integers(-1, 4, 7).astype(I)
+        seen += [0 in x, len({*x}) < 7, len({*i} & {0, 1, 2}) < 3]
+        bad = [k for k, v in run(o, x, i).items() if not _all_finite(v)]
+        assert not bad, (bad, o, x, i)
+    assert (seen >= 15).all() or name == "divide"  # zeros, ties, empty cells
+
+
+def _all_finite(tree):
+    return all(np.isfinite(v).all() for v in jax.tree.leaves(tree))
+
+
 # -- magnitudes ------------------------------------------------------------------------
 
 SCALES = [1e-30, 1e-20, 1e-10, 1.0, 1e10, 1e20, 1e30]

@@ -344,6 +344,46 @@ def test_explicit_gradients_keep_their_types(explicit):
     same(gt, 2 * M @ (M.T @ X))
 
 
+RULES = {
+    "product": lambda x, i, u: js.mint.index_reduce(x, 0, i, u, "prod"),
+    "maximum": lambda x, i, u: js.mint.index_reduce(
+        x, 0, i, u, "amax", include_self=False
+    ),
+    "set": lambda x, i, u: js.tf.tensor_scatter_nd_update(x, i[:, None], u),
+    "norm": lambda x, i, u: js.bnns.scatter_nd("l2_norm", u, i[:, None], x),
+    "normalize": lambda x, i, u: x.sum() + js.ops.segment_normalize(u, i, 6),
+    "softmax": lambda x, i, u: x.sum() + js.ops.segment_softmax(u, i, 6),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_explicit_gradients_of_every_rule(name, explicit):
+    """Sharded features: derivatives of two orders are typed and valued as on one."""
+    put, fun = explicit, RULES[name]
+
+    def two_orders(i):
+        loss = lambda x, u: jnp.sin(fun(x, i, u)).sum()
+        gradient = jax.grad(loss, (0, 1))
+        return lambda x, u: (gradient(x, u), jax.jvp(gradient, (x, u), (x, u))[1])
+
+    got = jax.jit(two_orders(put(I, None)))(put(X, None, "x"), put(U, None, "x"))
+    assert {spec_of(v) for v in jax.tree.leaves(got)} == {P(None, "x")}
+    with jax.set_mesh(mesh(1)):
+        want = jax.jit(two_orders(I))(X, U)
+    same(got, want)
+    if name in ("product", "maximum"):  # along `dim`, where the batch is sharded
+        reduce = dict(product="prod", maximum="amax")[name]
+        index = np.arange(12, dtype=np.int32).reshape(6, 2) % 4
+        f = lambda i: (
+            lambda x, u: jnp.sin(js.mint.scatter_reduce(x, 1, i, u, reduce)).sum()
+        )
+        got = jax.grad(f(put(index, "x")), (0, 1))(put(X, "x"), put(U[:6, :2], "x"))
+        with jax.set_mesh(mesh(1)):
+            want = jax.grad(f(index), (0, 1))(X, U[:6, :2])
+        assert [spec_of(v) for v in got] == [P("x", None)] * 2
+        same(got, want)
+
+
 def test_explicit_gradients_where_shardings_differ(explicit):
     """A cotangent has the sharding of its own primal, not of the result."""
     put = explicit
