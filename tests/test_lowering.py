@@ -176,6 +176,17 @@ def test_the_kernel_is_not_taken_where_it_must_not_be(kernel):
         text(partly, platform, U)
 
 
+def test_what_was_forced_is_not_forced_again_by_its_transpose():
+    """The gather in a forced scatter's gradient is free, and so is what that gives."""
+    u, x = (jax.ShapeDtypeStruct(v.shape, v.dtype) for v in (U, X))
+    once = lambda ct: jax.linear_transpose(lambda u: add(X, u, **PALLAS), u)(ct)[0]
+    twice = lambda u: jax.linear_transpose(once, x)(u)[0]
+    for platform in ("cpu", "cuda", "tpu"):
+        assert "scatter" in text(twice, platform, U)
+        with pytest.raises(NotImplementedError):
+            text(lambda u: add(X, u, **PALLAS), platform, U)
+
+
 def test_the_host_is_not_taken_for_the_target(kernel):
     """A CPU host lowers for another platform: the device kind is unknown there."""
     platform, _ = kernel

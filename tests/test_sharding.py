@@ -453,3 +453,18 @@ def test_reduced_types_are_refused():
                 take()
         with pytest.raises(NotImplementedError, match="reduced"):
             index_select(table, ids, P("x"))
+
+
+def test_unreduced_types_are_refused():
+    m = mesh(2, explicit=True)
+    with jax.set_mesh(m):
+        put = lambda v, *spec: jax.device_put(v, NamedSharding(m, P(*spec)))
+        left, right = put(np.ones((4, 6), np.float32), None, "x"), put(X, "x", None)
+
+        def take(a, b):
+            sums = P(None, None, unreduced={"x"})
+            table = jnp.einsum("ij,jk->ik", a, b, out_sharding=sums)
+            return js.ops.take(table, jnp.zeros(2, int))
+
+        with pytest.raises(NotImplementedError, match=r"^ops.take: .*`unreduced`"):
+            jax.jit(take)(left, right)
