@@ -228,10 +228,8 @@ def _traced(call: Call, operand, indices, updates, scale):
         place = _canonical.rows(operand.shape, indices, call.dim)
     o, shape = call.options, operand.shape
     place = _canonical.resolve(place, wrap=o.wrap, clip=o.mode == "clip")
-    cells, params = (
-        _reduce.Cells(place, _primitive_options(call, place)),
-        dict(call.params),
-    )
+    cells = _reduce.Cells(place, _primitive_options(call, place))
+    params = dict(call.params)
     if call.op == "gather":
         return _reduce.gather(cells, operand)
     if call.form == "segments":

@@ -129,10 +129,11 @@ def integer(function: str, name: str, value) -> int:
 
 
 def positive(function: str, name: str, value) -> float:
-    """A static number above 0."""
+    """A static finite number above 0."""
     value = number(function, name, value)
-    if not value > 0:
-        fail(ValueError, function, f"`{name}` must be positive", **{name: value})
+    if not 0 < value < float("inf"):
+        rule = f"`{name}` must be positive and finite"
+        fail(ValueError, function, rule, **{name: value})
     return value
 
 

@@ -92,7 +92,8 @@ def scatter_nd(
     * NONE: one of S (which one, Apple does not say either)
 
     All have exact derivatives of every order; where the formula has no finite one (the
-    log of what is not positive, L2_NORM at 0) it is 0.
+    log of what is not positive, L2_NORM at 0), and for positions and truth values, it
+    is 0.
 
     Args:
       op: a `ReduceFunction`, its number, or its name in any case.

@@ -301,6 +301,9 @@ RULE_KEYS = {
     *(k for k in ONCE if CASES[k].linear and not k.startswith(AGAIN)),
     *(_first[op] for op in RULES),
 }
+KEYS = [
+    pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
+]
 FEWER = [
     pytest.param(key, marks=[] if key in RULE_KEYS else [pytest.mark.full])
     for key in CASES

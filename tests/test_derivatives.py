@@ -460,6 +460,100 @@ def _all_finite(tree):
     return all(np.isfinite(v).all() for v in jax.tree.leaves(tree))
 
 
+def test_equal_rows_and_long_segments():
+    """A sum of many rounds; deviations must not keep its error."""
+    for n, value in ((7, 0.1), (80_000, 5.1)):
+        x, ids = jnp.full(n, value, F), np.zeros(n, I)
+        assert not js.ops.segment_normalize(x, ids, 1).any()
+        assert js.ops.segment_std(x, ids, 1)[0] == 0
+        assert not jax.grad(lambda x: js.ops.segment_std(x, ids, 1)[0])(x).any()
+    few = jnp.full(7, 0.1)
+    std = lambda x: js.ops.segment_std(x, np.zeros(7, I), 1)[0]
+    assert not jax.hessian(std)(few).any()
+    x = np.random.default_rng(0).normal(1000, 1, 200_000).astype(F)
+    exact, ids = x.astype(np.float64), np.zeros(len(x), I)
+    np.testing.assert_allclose(js.ops.segment_std(x, ids, 1), exact.std(), rtol=1e-4)
+    got = js.ops.segment_normalize(x, ids, 1)
+    want = (exact - exact.mean()) / exact.std()
+    np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3)
+
+
+def test_quotients_of_any_magnitude():
+    """By t / prod x in float64: dq/dx = -q / x, d2q/dx2 = 2 q / x**2."""
+    zero = np.zeros((7, 1), I)
+    f = lambda t, x: js.tf.tensor_scatter_nd_div(t[None], zero, x)[0]
+    run = jax.jit(lambda t, x: (*jax.grad(f, (0, 1))(t, x), jax.hessian(f, 1)(t, x)))
+    for t in (0.0, 1.0, 1e3):
+        for x in ([1e-3] * 7, [1e-3] + [1e3] * 6, [1e3] * 7):
+            x = np.array(x, F)
+            product = np.prod(x.astype(np.float64))
+            dt, dx, second = run(F(t), x)
+            np.testing.assert_allclose(dt, 1 / product, rtol=1e-5)
+            np.testing.assert_allclose(dx, -t / product / x, rtol=1e-5)
+            want = t / product / np.outer(x, x).astype(np.float64) * (1 + np.eye(7))
+            np.testing.assert_allclose(second, want, rtol=1e-4)
+
+
+@pytest.mark.parametrize("op", BNNS)
+def test_what_is_kept_has_derivative_one(op):
+    """An output cell that receives nothing, whatever stands there."""
+    f = lambda o: js.bnns.scatter_nd(op, jnp.ones(1), [[0]], o)
+
+    @jax.jit
+    def both(o):
+        gradient = jax.grad(lambda o: f(o).sum())
+        return jax.jvp(f, (o,), (jnp.ones(2),))[1], gradient(o)
+
+    for value in (np.inf, -np.inf, np.nan):
+        tangent, gradient = both(jnp.array([2.0, value], F))
+        at_nan = np.isnan(value) and op in ("MAX", "MIN")  # rule 8: 0
+        assert tangent[1] == gradient[1] == (not at_nan), value
+        assert np.isfinite(gradient[0])
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+def test_integer_means_of_many(dtype):
+    """The count does not fit the dtype."""
+    n = 300 if np.dtype(dtype).itemsize == 1 else 70_000
+    u = np.zeros(n, dtype)
+    u[0] = 100
+    for fun in (
+        lambda x, u: js.mint.scatter_reduce(x, 0, np.zeros(n, I), u, "mean"),
+        lambda x, u: js.bnns.scatter_nd("mean", u, np.zeros((n, 1), I), x),
+    ):
+        assert fun(np.zeros(1, dtype), u).tolist() == [100 // (n + 1)]
+
+
+@pytest.mark.parametrize("op", ["multiply", "divide", "max", "set", "mean"])
+def test_a_replicated_target_with_varying_updates(op):
+    """shard_map: only the target is differentiated, by what varies on each device."""
+    funs = {
+        "multiply": js.tf.tensor_scatter_nd_mul,
+        "divide": js.tf.tensor_scatter_nd_div,
+        "max": js.tf.tensor_scatter_nd_max,
+        "set": js.tf.tensor_scatter_nd_update,
+        "mean": lambda x, i, u: js.bnns.scatter_nd("mean", u, i, x),
+    }
+    m = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    ids, P = np.array([[0], [2]], I), jax.P
+    x, u = jnp.array([3.0, 5.0, 7.0, 9.0]), jnp.array([4.0, 2.0, 8.0, 0.5])
+    for promise in ({}, dict(unique_indices=True)) if op != "mean" else ({},):
+        fun = lambda x, i, u: funs[op](x, i, u, **promise)
+        body = lambda x, i, u: jax.lax.psum(jnp.sin(fun(x, i, u)), "x")
+        f = jax.shard_map(body, mesh=m, in_specs=(P(), P(), P("x")), out_specs=P())
+        one = lambda x, u: sum(jnp.sin(fun(x, ids, v)) for v in (u[:2], u[2:]))
+        got = jax.grad(lambda x: f(x, ids, u).sum())(x)
+        np.testing.assert_allclose(got, jax.grad(lambda x: one(x, u).sum())(x), 1e-5)
+
+
+def test_no_features():
+    ids, none = np.zeros(3, I), jnp.ones((3, 0))
+    for name in SEGMENT:
+        fun = lambda x, f=getattr(js.ops, f"segment_{name}"): f(x, ids, 2).sum()
+        assert jax.grad(fun)(none).shape == (3, 0)
+        assert jax.hessian(fun)(none).shape == (3, 0, 3, 0)
+
+
 # -- magnitudes ------------------------------------------------------------------------
 
 SCALES = [1e-30, 1e-20, 1e-10, 1.0, 1e10, 1e20, 1e30]

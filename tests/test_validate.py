@@ -438,7 +438,7 @@ MISTAKES = [
         (np.zeros(2, F), np.zeros(2, I), 2),
         {"eps": 0},
         ValueError,
-        "ops.segment_normalize: `eps` must be positive; got eps 0.0.",
+        "ops.segment_normalize: `eps` must be positive and finite; got eps 0.0.",
     ),
     (
         js.ops.segment_softmax,

@@ -16,13 +16,15 @@ import numpy as np
 from jscatter._reduce import _exponential, _into, _moments
 from jscatter._reduce._cells import Cells, identity, wide
 from jscatter._reduce._extremum import extremum, position
-from jscatter._reduce._product import product
+from jscatter._reduce._product import product, quotient
 from jscatter._reduce._winner import set_
 
 __all__ = ["Cells", "gather", "scatter", "segments"]
 
 # XLA on CPU does not select among these, nor take their absolute values.
 _TINY = ("int2", "uint2", "int4", "uint4")
+# These do not hold the count that a mean divides by.
+_SMALL = ("int8", "uint8", "int16", "uint16")
 # Reductions that start from what a cell holds. Narrow floats come here as float32.
 _INTO = {
     "mean": _into.mean,
@@ -63,7 +65,7 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
       max, mean: `include_self`. sum_log: `epsilon`.
     """
     operand, dtype = _in_place(cells, operand), operand.dtype
-    if dtype.name in _TINY:
+    if dtype.name in _TINY or (op in _INTO and dtype.name in _SMALL):
         operand, updates = (x.astype(np.int32) for x in (operand, updates))
         return scatter(op, cells, operand, updates, **params).astype(dtype)
     if op in _INTO:
@@ -79,8 +81,7 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
     if op == "multiply":
         return product(cells, operand, updates)
     if op == "divide":  # by the product, so that the quotient rounds once
-        by = product(cells, jnp.ones_like(wide(operand)), wide(updates))
-        return (wide(operand) / by).astype(dtype)
+        return quotient(cells, wide(operand), wide(updates)).astype(dtype)
     assert op == "set"
     return set_(cells, operand, updates)
 

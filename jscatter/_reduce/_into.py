@@ -27,40 +27,45 @@ def mean(cells: Cells, o, x, include_self: bool = True):
 
 def mean_non_zero(cells: Cells, o, x):
     """The mean of the entries that are not 0; such an entry has no derivative."""
-    count = cells.add((o != 0).astype(np.int32), (x != 0).astype(np.int32))
     only = lambda y: jnp.where(y != 0, y, 0)
-    total = cells.add(only(o), only(x))
-    return _received(cells, total / _moments.divisor(count, total), o)
+    some = lambda y: (y != 0).astype(np.int32)
+
+    def reduce(o):
+        count = cells.unforced().add(some(o), some(x))
+        total = cells.add(only(o), only(x))
+        return total / _moments.divisor(count, total)
+
+    return _of_received(cells, o, reduce)
 
 
 def sum_square(cells: Cells, o, x):
     x = cells.kept(x)
-    return _received(cells, cells.add(o * o, x * x), o)
+    return _of_received(cells, o, lambda o: cells.add(o * o, x * x))
 
 
 def l1_norm(cells: Cells, o, x):
-    return _received(cells, cells.add(abs(o), abs(cells.kept(x))), o)
+    return _of_received(cells, o, lambda o: cells.add(abs(o), abs(cells.kept(x))))
 
 
 def l2_norm(cells: Cells, o, x):
-    return _received(cells, _moments.norm(cells, o, x), o)
+    return _of_received(cells, o, lambda o: _moments.norm(cells, o, x))
 
 
 def sum_log(cells: Cells, o, x, epsilon: float = 0.0):
     """log(o + epsilon) + sum of log(x + epsilon)."""
     log = lambda y: _log(y + jnp.asarray(epsilon, y.dtype))
-    held = jnp.where(cells.counts() > 0, o, 1)  # o may be negative where it is kept
-    return _received(cells, cells.add(log(held), log(cells.kept(x, 1))), o)
+    reduce = lambda o: cells.add(log(o), log(cells.kept(x, 1)))
+    return _of_received(cells, o, reduce, instead=1)
 
 
 def log_sum(cells: Cells, o, x):
     """log(o + sum of S)."""
-    total = jnp.where(cells.counts() > 0, cells.add(o, x), 1)
-    return _received(cells, _log(total), o)
+    return _of_received(cells, o, lambda o: _log(cells.add(o, x)), instead=1)
 
 
 def log_sum_exp(cells: Cells, o, x):
-    return _received(cells, _exponential.logsumexp(cells, x, o), o)
+    reduce = lambda o: _exponential.logsumexp(cells, x, o)
+    return _of_received(cells, o, reduce)
 
 
 def any_(cells: Cells, o, x):
@@ -79,8 +84,13 @@ def arg_min(cells: Cells, o, x):
     return _position("min", cells, o, x)
 
 
-def _received(cells: Cells, new, o):
-    return jnp.where(cells.counts() > 0, new, o)
+def _of_received(cells: Cells, o, reduce, instead=0):
+    """`reduce(o)` where something is received; elsewhere o stands, and is not reduced.
+
+    Selected before and after: an inf or NaN that is kept has derivative 1.
+    """
+    received = cells.counts() > 0
+    return jnp.where(received, reduce(jnp.where(received, o, instead)), o)
 
 
 def _log(y):
@@ -93,10 +103,10 @@ def _log(y):
 def _logical(op, cells: Cells, o, x):
     o_true, x_true = (y.astype(bool).astype(np.int32) for y in (o, x))
     truth = by_lax(op, cells.static, o_true, cells.place.indices, x_true)
-    return _received(cells, truth.astype(o.dtype), o)
+    return _of_received(cells, o, lambda _: truth.astype(o.dtype))
 
 
 def _position(op, cells: Cells, o, x):
     """The row-major place of the winning update; o takes no part in that."""
     place = position(op, cells, x, np.iinfo(np.int32).max)
-    return _received(cells, place.astype(o.dtype), o)
+    return _of_received(cells, o, lambda _: place.astype(o.dtype))

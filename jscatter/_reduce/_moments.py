@@ -51,7 +51,8 @@ def _std(cells: Cells, d, ddof=0):
 def normalize(cells: Cells, updates, eps: float = 1e-5):
     """(x - mean) / sqrt(max(variance, eps)) of each update; 0 where it is dropped."""
     d = _deviations(cells, updates)
-    root = jnp.maximum(_std(cells, d), jnp.asarray(eps**0.5, d.dtype))
+    least = max(eps**0.5, float(jnp.finfo(d.dtype).tiny))
+    root = jnp.maximum(_std(cells, d), jnp.asarray(least, d.dtype))
     # d / root with no power of root alone: in units that are held constant.
     unit = lax.stop_gradient(root)
     at = lambda x: cells.kept(cells.take(x), 1)
@@ -59,9 +60,14 @@ def normalize(cells: Cells, updates, eps: float = 1e-5):
 
 
 def _deviations(cells: Cells, updates):
-    # Masked before and after: a dropped row reads the mean 0, and is no deviation.
+    # The shift cancels and makes equal rows exactly 0; the last mean, of what is 0 but
+    # for rounding, mends the sum of a long segment. So both are held constant. Masked
+    # after, too: a dropped row reads the mean 0, and is no deviation.
     x = cells.kept(updates)
-    return cells.kept(x - cells.take(mean(cells, x)))
+    shift = extremum("max", cells.unforced(), None, lax.stop_gradient(x))
+    x -= cells.take(jnp.where(jnp.isfinite(shift), shift, 0))
+    x = cells.kept(x - cells.take(mean(cells, cells.kept(x))))
+    return cells.kept(x - cells.take(lax.stop_gradient(mean(cells, x))))
 
 
 def norm(cells: Cells, operand, updates):
@@ -91,8 +97,8 @@ def _(static, primals, tangents):
     operand, _, updates = primals
     d_operand, _, d_updates = tangents
     cells, n = cells_of(static, *primals), _norm(static, *primals)
-    zero = n < jnp.finfo(n.dtype).tiny
-    s = lax.stop_gradient(jnp.where(zero | jnp.isinf(n), 1, n))
+    zero = (n < jnp.finfo(n.dtype).tiny) | jnp.isinf(n)
+    s = lax.stop_gradient(jnp.where(zero, 1, n))
     ratio = jnp.where(zero, 1, n / s)
     live = cells.inside() & (cells.take((~zero).astype(np.int32)) > 0)
     at = lambda x: jnp.where(live, cells.take(x), 1)

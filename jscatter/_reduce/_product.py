@@ -3,7 +3,8 @@
 d(t prod x) = (prod x) dt + sum_n t L_n dx_n, where L_n is the product of the cell's
 other updates: never a division by an element. L_n is the product of those before times
 the product of those after, in an order that puts a cell's updates together. It is made
-of gathers, `where` and `*` only, so its own derivative is exact too.
+of gathers, `where` and `*` only, so its own derivative is exact too. A quotient by a
+product divides by its elements anyway.
 """
 
 from __future__ import annotations
@@ -50,9 +51,36 @@ def _(static, primals, tangents):
     return out, d_out.astype(out.dtype)
 
 
+def quotient(cells: Cells, operand, updates):
+    """Each cell over the product of its updates."""
+    return _quotient(cells.static, operand, cells.place.indices, updates)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _quotient(static, operand, indices, updates):
+    ones = jnp.ones_like(operand)
+    return operand / by_lax("multiply", static, ones, indices, updates)
+
+
+@functools.partial(_quotient.defjvp, symbolic_zeros=True)
+def _(static, primals, tangents):
+    """The tangent is dt / by - sum of q / x dx: no power of the product."""
+    operand, indices, x = primals
+    d_operand, _, d_updates = tangents
+    cells, q = cells_of(static, *primals), _quotient(static, *primals)
+    d_out = jnp.zeros_like(q)
+    if type(d_operand) is not SymbolicZero:
+        ones = jnp.ones_like(operand)
+        d_out = _quotient(static, ones, indices, x) * d_operand
+    if type(d_updates) is not SymbolicZero:
+        each = cells.take(q) / cells.kept(x, 1)
+        d_out = cells.add(d_out, -each * cells.kept(d_updates))
+    return q, d_out
+
+
 def _leave_one_out(cells: Cells, x):
     """For each update the product of the others of its cell."""
-    if cells.options.unique_indices:
+    if cells.options.unique_indices or _scatter.is_empty(x):
         return jnp.ones_like(x)
     dnums = cells.place.dnums
     indices, sizes = _scatter.with_sizes(cells.place)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 
+from jscatter import _xla
 from jscatter._reduce._cells import Cells, by_lax, cells_of
 from jscatter._reduce._extremum import row_numbers
 from jscatter._scatter import DROP
@@ -44,7 +45,8 @@ def _(static, primals, tangents):
         d_out = jnp.where(received, 0, d_operand)
     if type(d_updates) is not SymbolicZero:
         d_out = cells.add(d_out, d_updates)
-    return out, d_out
+    # Their types agree where shard_map has a varying update and a replicated tangent.
+    return _xla.common_varying(cells.options.function, out, d_out)
 
 
 def _winners(cells: Cells):

@@ -1,4 +1,4 @@
-"""JAX's spelling: drop-in for `jax.ops.segment_*`, their mean, and `take`.
+"""JAX's spelling: drop-in for `jax.ops.segment_*`, their statistics, and `take`.
 
 `segment_ids` gives one id per row of `data`. Departures from `jax.ops`: ids of rank
 other than 1 mean what TensorFlow says, their shape is a prefix of the data's; bools add
