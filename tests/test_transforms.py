@@ -162,7 +162,7 @@ def test_every_transformation(key, pytestconfig):
     if not case.linear or case.op == "set":  # a rule of its own: not transposed at once
         kinds = {k: f for k, f in kinds.items() if "transpose" not in k}
         if key not in RULE_KEYS and not pytestconfig.getoption("--full"):
-            kinds = {k: f for k, f in kinds.items() if k in FEW}
+            kinds = {k: f for k, f in kinds.items() if k in FORWARD or k in FEW}
     plain = kinds | {"disable_jit": ALL["eager"]}
     every = lambda fun, kinds: lambda *a: {k: f(fun, *a) for k, f in kinds.items()}
     # The references are matmuls: XLA need not think hard about them.
