@@ -90,7 +90,7 @@ def select(
 
 
 def while_tracing(op: str, options) -> Choice:
-    """The implementation of set, multiply, divide, min or max.
+    """The implementation of set, multiply, min or max.
 
     These are lax's own operations, chosen before the platform is known.
     """

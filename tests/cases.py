@@ -301,13 +301,15 @@ RULE_KEYS = {
     *(k for k in ONCE if CASES[k].linear and not k.startswith(AGAIN)),
     *(_first[op] for op in RULES),
 }
-KEYS = [
-    pytest.param(key, marks=[] if key in ONCE else [pytest.mark.full]) for key in CASES
-]
-FEWER = [
-    pytest.param(key, marks=[] if key in RULE_KEYS else [pytest.mark.full])
-    for key in CASES
-]
+
+
+def _in_ci(keys):
+    """All cases, with those of other keys marked for the full product only."""
+    mark = lambda key: [] if key in keys else [pytest.mark.full]
+    return [pytest.param(key, marks=mark(key)) for key in CASES]
+
+
+KEYS, FEWER = _in_ci(ONCE), _in_ci(RULE_KEYS)
 
 
 def weighted(fun):

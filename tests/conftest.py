@@ -8,6 +8,7 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import jax
+import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -22,6 +23,14 @@ def pytest_collection_modifyitems(config, items):
         full = [item for item in items if item.get_closest_marker("full")]
         items[:] = [item for item in items if item not in full]
         config.hook.pytest_deselected(items=full)
+
+
+@pytest.fixture
+def every_way(key, pytestconfig):
+    """Whether a case meets all that a test has: one of a rule does, and all nightly."""
+    import cases  # after the settings above
+
+    return key in cases.RULE_KEYS or pytestconfig.getoption("--full")
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -30,24 +30,17 @@ def scatter(op, m, o, x, include_self=True, epsilon=0.0):
     both = np.concatenate([takes_part, m], 1)
     x = jnp.where(m.any(0), x, 1)  # what is dropped may be NaN
     entries = jnp.concatenate([o[:, None], jnp.tile(x, (len(m), 1))], 1)
-    of = lambda fill, e=entries: jnp.where(both, e, fill)
+    of = lambda fill: jnp.where(both, entries, fill)
     received = lambda new: jnp.where(count > 0, new, o)
     total = lambda e: jnp.where(both, e, 0).sum(1)
     # Of cells that keep o no function is taken: it may not be differentiable there.
     live = lambda fill: jnp.where((count > 0)[:, None] & both, entries, fill)
-    if op == "add":
-        return total(entries)
-    if op == "subtract":
-        return o - jnp.where(m, x, 0).sum(1)
     if op == "multiply":
         return of(1).prod(1)
     if op == "divide":
         return o / jnp.where(m, x, 1).prod(1)
     if op in ("max", "min"):
         return getattr(of(-np.inf if op == "max" else np.inf), op)(1)
-    if op == "set":
-        last = np.array([np.flatnonzero(row)[-1] if row.any() else 0 for row in m])
-        return received(x[last])
     if op == "mean":
         return total(entries) / both.sum(1).astype(np.float32)
     if op == "mean_non_zero":

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, FEWER, KEYS, RULE_KEYS
+from cases import CASES, FEWER, KEYS
 from jax import lax
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -66,13 +66,13 @@ def on_one_device(case):
     return f
 
 
-def values_and_gradients(f, key):
+def values_and_gradients(f, every_way):
     """By both kinds of argument; of the first case of a reduction two orders."""
 
     def of(*args):
         loss = lambda *args: (f(*args) ** 2).sum()
         gradient = jax.grad(loss, (0, 1))
-        if key not in RULE_KEYS:
+        if not every_way:
             return f(*args), gradient(*args)
         return f(*args), gradient(*args), jax.jvp(gradient, args, args)[1]
 
@@ -80,7 +80,7 @@ def values_and_gradients(f, key):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_shard_map(key):
+def test_shard_map(key, every_way):
     """Replicated operand, sharded ids and updates; all axes manual, or one of two."""
     case = CASES[key]
     m = mesh(2, 2)
@@ -89,32 +89,32 @@ def test_shard_map(key):
         "unchecked": over_devices(case, m, check_vma=False),
         "partly manual": over_devices(case, m, axis_names={"x"}),
     }
-    if key not in RULE_KEYS:  # another spelling of the same
+    if not every_way:  # another spelling of the same
         ways = {"manual": ways["manual"]}
     args = case.args[:-1], by_two(case)[1]
     got = jax.jit(
         lambda *args: {
-            way: values_and_gradients(f, key)(*args) for way, f in ways.items()
+            way: values_and_gradients(f, every_way)(*args) for way, f in ways.items()
         }
     )(*args)
-    reference = values_and_gradients(on_one_device(case), key)
+    reference = values_and_gradients(on_one_device(case), every_way)
     want = jax.jit(reference, compiler_options=QUICK)(*args)
     for result in got.values():
         same(result, want)
 
 
 @pytest.mark.parametrize("key", FEWER)
-def test_shard_map_on_an_explicit_mesh(key):
+def test_shard_map_on_an_explicit_mesh(key, every_way):
     case = CASES[key]
     m = mesh(2, kind=AxisType.Explicit)
-    reference = values_and_gradients(on_one_device(case), key)
+    reference = values_and_gradients(on_one_device(case), every_way)
     want = jax.jit(reference, compiler_options=QUICK)
     ids, last = by_two(case)
     with jax.set_mesh(m):
         put = lambda v, *spec: jax.device_put(v, NamedSharding(m, P(*spec)))
         ids = put(ids, "x")
         f = over_devices(case, m)
-        run = jax.jit(values_and_gradients(lambda *a: f(*a, ids), key))
+        run = jax.jit(values_and_gradients(lambda *a: f(*a, ids), every_way))
         got = run(tuple(put(v) for v in case.args[:-1]), put(last, "x"))
     same(got, want(case.args[:-1], last))
 
@@ -163,7 +163,7 @@ def symbols(case):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_export_and_back(key):
+def test_export_and_back(key, every_way):
     """For platforms that are not here, with sizes unknown, with gradients."""
     case = CASES[key]
     places = tuple(range(len(case.floats)))
@@ -183,7 +183,7 @@ def test_export_and_back(key):
     reference = jax.grad(squared(case.reference), places)
     want = jax.jit(reference, compiler_options=QUICK)(*case.args)
     same(gradients, want)
-    if key not in RULE_KEYS:
+    if not every_way:
         return
     by_export = squared(lambda *args: back.call(*case.filled(args))[0])
     same(jax.jit(jax.grad(by_export, places))(*case.args), want)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import oracle
 import pytest
-from cases import CASES, FEWER, KEYS, ONCE, RULE_KEYS, weighted
+from cases import CASES, FEWER, KEYS, ONCE, weighted
 from jax import lax
 from jax.test_util import check_grads
 
@@ -152,7 +152,7 @@ def test_every_form_meets_what_goes_wrong(form):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_every_transformation(key, pytestconfig):
+def test_every_transformation(key, every_way):
     """All in one compilation, which takes a third of the time of one for each.
 
     If that fails, they run one by one, so that the report names those that are wrong.
@@ -161,7 +161,7 @@ def test_every_transformation(key, pytestconfig):
     kinds = ALL
     if not case.linear or case.op == "set":  # a rule of its own: not transposed at once
         kinds = {k: f for k, f in kinds.items() if "transpose" not in k}
-        if key not in RULE_KEYS and not pytestconfig.getoption("--full"):
+        if not every_way:
             kinds = {k: f for k, f in kinds.items() if k in FORWARD or k in FEW}
     plain = kinds | {"disable_jit": ALL["eager"]}
     every = lambda fun, kinds: lambda *a: {k: f(fun, *a) for k, f in kinds.items()}
@@ -172,7 +172,7 @@ def test_every_transformation(key, pytestconfig):
 
     def check(kinds):
         compiled = {k: f for k, f in kinds.items() if k not in EAGERLY}
-        options = None if key in RULE_KEYS else quick
+        options = None if every_way else quick
         run = jax.jit(every(case.run, compiled), compiler_options=options)
         got = run(*case.args)
         for kind in kinds.keys() & EAGERLY:
@@ -200,7 +200,7 @@ def test_finite_differences(key):
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_vmap_of_each_argument(key, pytestconfig):
+def test_vmap_of_each_argument(key, every_way, pytestconfig):
     """Every subset of (operand, indices, updates), each with an axis of its own."""
     case = CASES[key]
     places = (0, 1, -1)
@@ -208,7 +208,7 @@ def test_vmap_of_each_argument(key, pytestconfig):
     used = [k in (1, *case.floats) for k in range(3)]
     got, want, calls = {}, {}, {}
     masks = list(np.ndindex(2, 2, 2))[1:]
-    if key not in RULE_KEYS and not pytestconfig.getoption("--full"):
+    if not every_way:
         masks = [(0, 1, 0), (0, 0, 1), (1, 1, 1)]
     for mask in masks:
         if any(m and not u for m, u in zip(mask, used)):

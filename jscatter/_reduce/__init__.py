@@ -1,9 +1,9 @@
 """Reductions on the two primitives: what each op does with a canonical scatter.
 
 add, subtract and mean are linear and made of the primitives, so their derivatives of
-every order are JAX's own algebra. multiply, max, min, set and the norm have one rule
-each, linear in the tangents, so that JAX transposes it; what else there is is composed
-of these. No rule is written twice, and none knows a spelling or an index form.
+every order are JAX's own algebra. multiply, divide, max and min, set and the norm have
+one rule each, linear in the tangents, so that JAX transposes it; what else there is is
+composed of these. No rule is written twice, and none knows a spelling or an index form.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
     if dtype.name in _TINY or (op in _INTO and dtype.name in _SMALL):
         operand, updates = (x.astype(np.int32) for x in (operand, updates))
         return scatter(op, cells, operand, updates, **params).astype(dtype)
+    if not params.get("include_self", True):
+        operand = cells.cleared(operand, identity(op, dtype))
     if op in _INTO:
         arrays = wide(operand), wide(updates)
         return _INTO[op](cells, *arrays, **params).astype(dtype)
     if op in ("min", "max"):
         return extremum(op, cells, operand, updates, **params)
-    if not params.pop("include_self", True):
-        start = identity(op, dtype)
-        operand = jnp.where(cells.counts() > 0, start, operand)
     if op in ("add", "subtract"):
-        return _add(cells, operand, -updates if op == "subtract" else updates, **params)
+        updates = -updates if op == "subtract" else updates
+        return _add(cells, operand, updates, params.get("scale"))
     if op == "multiply":
         return product(cells, operand, updates)
     if op == "divide":  # by the product, so that the quotient rounds once

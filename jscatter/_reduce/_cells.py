@@ -91,6 +91,10 @@ class Cells(NamedTuple):
         ones = jnp.ones_like(self.place.indices[..., 0], dtype=np.int32)
         return self.over_windows(points.add(points.full(0, ones), ones))
 
+    def cleared(self, operand, value):
+        """The operand with `value` in each cell that receives something."""
+        return jnp.where(self.counts() > 0, value, operand)
+
     def full(self, value, updates):
         """An operand of one value, of the dtype of updates and sharded where they are.
 
@@ -137,6 +141,11 @@ def accumulating(options: Options, dtype) -> Options:
 def wide(x):
     """Narrow floats as float32, the rest as it is."""
     return x.astype(np.float32) if _scatter.is_narrow(x.dtype) else x
+
+
+def divisor(count, x):
+    """A count as what x is divided by: at least 1."""
+    return jnp.maximum(count, 1).astype(x.dtype)
 
 
 def identity(op: str, dtype):

@@ -14,21 +14,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from jscatter._reduce._cells import Cells, by_lax, cells_of, identity, wide
+from jscatter._reduce._cells import Cells, by_lax, cells_of, divisor, identity, wide
 
 
 def extremum(op: str, cells: Cells, operand, updates, include_self: bool = True):
     """Each cell's largest (op "max") or smallest ("min") entry.
 
     operand: None for nothing: an empty cell then holds the dtype's other end.
-    include_self False: of a cell that receives something, the operand takes no part.
+    include_self False: of a cell that receives something, the operand takes no part. It
+      holds the identity there, and is not counted where that ties.
     """
     takes_part = include_self and operand is not None
     if operand is None:
         operand = cells.full(identity(op, updates.dtype), updates)
-    elif not include_self:
-        start = identity(op, operand.dtype)
-        operand = jnp.where(cells.counts() > 0, start, operand)
     static = (op, takes_part, cells.static)
     return _extremum(static, operand, cells.place.indices, updates)
 
@@ -48,7 +46,7 @@ def _(static, primals, tangents):
     out = _extremum(static, *primals)
     wins = updates == cells.take(out)
     keeps = operand == out
-    if not takes_part:  # not even where its identity ties with what is received
+    if not takes_part:
         keeps &= cells.counts() == 0
     ties = cells.add(keeps.astype(np.int32), wins.astype(np.int32))
     # Select, never multiply: 0 * inf. Divide once for each cell.
@@ -57,8 +55,7 @@ def _(static, primals, tangents):
         d_out = jnp.where(keeps, wide(d_operand), 0)
     if type(d_updates) is not SymbolicZero:
         d_out = cells.add(d_out, jnp.where(wins, wide(d_updates), 0))
-    d_out = d_out / jnp.maximum(ties, 1).astype(d_out.dtype)
-    return out, d_out.astype(out.dtype)
+    return out, (d_out / divisor(ties, d_out)).astype(out.dtype)
 
 
 def position(op: str, cells: Cells, updates, nothing):

@@ -11,18 +11,16 @@ import numpy as np
 from jax import lax
 
 from jscatter._reduce import _exponential, _moments
-from jscatter._reduce._cells import Cells, by_lax
+from jscatter._reduce._cells import Cells, by_lax, divisor
 from jscatter._reduce._extremum import position
 
 
 def mean(cells: Cells, o, x, include_self: bool = True):
     """(o + sum of S) / (1 + |S|), or the mean of S alone. Integers floor."""
-    count = cells.counts()
-    start = o if include_self else jnp.where(count > 0, 0, o)
-    total = cells.add(start, x)
-    divisor = _moments.divisor(count + 1 if include_self else count, total)
+    total, count = cells.add(o, x), cells.counts()
+    by = divisor(count + 1 if include_self else count, total)
     whole = jnp.issubdtype(total.dtype, jnp.integer)
-    return total // divisor if whole else total / divisor
+    return total // by if whole else total / by
 
 
 def mean_non_zero(cells: Cells, o, x):
@@ -33,7 +31,7 @@ def mean_non_zero(cells: Cells, o, x):
     def reduce(o):
         count = cells.unforced().add(some(o), some(x))
         total = cells.add(only(o), only(x))
-        return total / _moments.divisor(count, total)
+        return total / divisor(count, total)
 
     return _of_received(cells, o, reduce)
 

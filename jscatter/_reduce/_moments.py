@@ -9,13 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from jscatter._reduce._cells import Cells, cells_of
+from jscatter._reduce._cells import Cells, cells_of, divisor
 from jscatter._reduce._extremum import extremum
-
-
-def divisor(count, x):
-    """A count as what x is divided by: at least 1."""
-    return jnp.maximum(count, 1).astype(x.dtype)
 
 
 def mean(cells: Cells, updates):

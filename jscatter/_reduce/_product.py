@@ -83,7 +83,6 @@ def _leave_one_out(cells: Cells, x):
     if cells.options.unique_indices or _scatter.is_empty(x):
         return jnp.ones_like(x)
     dnums = cells.place.dnums
-    indices, sizes = _scatter.with_sizes(cells.place)
     # To [n, batch..., window...], where n counts the updates that can meet in a cell.
     rows = [d for d in range(x.ndim) if d not in dnums.update_window_dims]
     batch = dnums.scatter_indices_batching_dims
@@ -94,10 +93,10 @@ def _leave_one_out(cells: Cells, x):
         return jnp.ones_like(x)
     x = cells.kept(x, 1)
     flat = x.transpose(order).reshape(n, *(x.shape[d] for d in order[len(meet) :]))
-    # Dropped rows stand in a group of their own. The components of an index stay apart:
-    # as one number they might overflow.
-    inside = ((indices >= 0) & (indices < sizes)).all(-1, keepdims=True)
-    keys = jnp.where(inside, indices, sizes).transpose(*meet, *batch, indices.ndim - 1)
+    # The components of an index stay apart: as one number they might overflow. Dropped
+    # rows are 1, and their keys are nobody's: they need no mark.
+    indices = cells.place.indices
+    keys = indices.transpose(*meet, *batch, indices.ndim - 1)
     keys = keys.reshape(n, *(x.shape[rows[i]] for i in batch), keys.shape[-1])
     keys = [keys[..., k] for k in range(keys.shape[-1])]
     out = _others_axis_0(keys, flat, cells.options.function)
