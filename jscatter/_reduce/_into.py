@@ -88,6 +88,7 @@ def _of_received(cells: Cells, o, reduce, instead=0):
     Selected before and after: an inf or NaN that is kept has derivative 1.
     """
     received = cells.counts() > 0
+    instead = jnp.asarray(instead, o.dtype)  # bools take no int under strict promotion
     return jnp.where(received, reduce(jnp.where(received, o, instead)), o)
 
 
