@@ -5,6 +5,7 @@ loops; for a linear one `reference` is `x + M u` with M read off those loops, wh
 transformation of JAX gets right.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -143,7 +144,7 @@ tensor_scatter = {
     "max": js.tf.tensor_scatter_nd_max,
     "set": js.tf.tensor_scatter_nd_update,
 }
-bnns = {  # without what has no derivative at all
+bnns = {
     "add": "SUM",
     "multiply": "PRODUCT",
     "min": "MIN",
@@ -157,6 +158,10 @@ bnns = {  # without what has no derivative at all
     "l2_norm": "L2_NORM",
     "log_sum_exp": "LOG_SUM_EXP",
     "log_sum": "LOG_SUM",
+    "any": "ANY",
+    "all": "ALL",
+    "arg_max": "ARG_MAX",
+    "arg_min": "ARG_MIN",
 }
 POSITIVE = ("sum_log", "log_sum")  # elsewhere their derivative is not plain JAX's
 torch = {
@@ -178,6 +183,8 @@ segment = {
     "logsumexp": js.ops.segment_logsumexp,
     "softmax": js.ops.segment_softmax,
     "log_softmax": js.ops.segment_log_softmax,
+    "argmax": js.ops.segment_argmax,
+    "argmin": js.ops.segment_argmin,
 }
 unsorted_segment = {
     "add": js.tf.unsorted_segment_sum,
@@ -200,22 +207,31 @@ def _cases():
         by_loops = lambda x, i, u: oracle.scatter(kind, op, x, i, u, params, dim=dim)
         by_mask = None
         if op not in LINEAR:
-            by_mask = lambda m, x, u: dense.scatter(op, m, x, u, **params)
+            more = params | (rows(form) if op in ("arg_max", "arg_min") else {})
+            by_mask = lambda m, x, u: dense.scatter(op, m, x, u, **more)
         run = lambda x, i, u: call(dim, x, i, u)
         return Case(name, form, op, run, by_loops, by_mask, (x, i, u), (0, 2))
+
+    def rows(form):
+        """How many index vectors there are, and how many updates each has."""
+        _, _, _, i, u = FORMS[form]
+        n = math.prod(i.shape[:-1] if form.startswith("nd") else i.shape)
+        return dict(rows=n, window=u.size // n)
 
     def from_nothing(name, form, op, call):
         kind, dim, x, i, u = FORMS[form]
 
         def by_loops(x, i, u):
             if op not in identity:
-                return oracle.segments(op, len(x), i, u, u.dtype)
+                out = oracle.segments(op, len(x), i, u, u.dtype)
+                return out.astype(u.dtype)  # positions too, to be differentiated
             operand = np.full(x.shape, identity[op], u.dtype)
             return oracle.scatter(kind, op, operand, i, u, dim=dim)
 
         def by_mask(m, x, u):
             if op not in identity:
-                return dense.segments(op, m, u)
+                more = rows(form) if op in ("argmax", "argmin") else {}
+                return dense.segments(op, m, u, **more)
             return dense.scatter(op, m, np.full(x.shape, identity[op], u.dtype), u)
 
         by_mask = None if op in ("add", "mean") else by_mask
@@ -269,11 +285,15 @@ def _cases():
                     yield case(label, form, op, run, include_self=self)
     for form in SEGMENTS:
         for op, fun in (*segment.items(), *unsorted_segment.items()):
-            run = lambda x, i, u, fun=fun: fun(u, i, x.shape[0])
+            run = lambda x, i, u, fun=fun: fun(u, i, x.shape[0]).astype(u.dtype)
             of = "tf" if fun.__name__.startswith("unsorted") else "ops"
             yield from_nothing(f"{of}.{fun.__name__}", form, op, run)
         yield gather("ops.take", form, lambda d, x, i: js.ops.take(x, i))
 
+
+SEGMENT = """sum prod min max mean variance std normalize logsumexp softmax
+log_softmax""".split()  # those of ops.segment_* that have derivatives
+BNNS = [op.name for op in js.bnns.ReduceFunction]
 
 CASES = {f"{case.name} {case.form}": case for case in _cases()}
 FUNCTIONS = sorted({case.name for case in CASES.values()})

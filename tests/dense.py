@@ -22,7 +22,15 @@ def mask(form, operand, indices, updates, **where):
     return out
 
 
-def scatter(op, m, o, x, include_self=True, epsilon=0.0):
+def position(op, m, x, rows, window, nothing):
+    """The first index vector, of `window` updates each, that holds the extremum."""
+    low = -np.inf if op.endswith("max") else np.inf
+    entries = jnp.where(m, x, low)
+    first = getattr(jnp, op.replace("_", ""))(entries, 1).astype(x.dtype)
+    return jnp.where(m.any(1), first // window, nothing)
+
+
+def scatter(op, m, o, x, include_self=True, epsilon=0.0, **rows):
     """One reduction of o [cells] and x [updates] by the mask m."""
     count = m.sum(1)
     # The operand is one more column, which a cell may have to leave out.
@@ -42,7 +50,7 @@ def scatter(op, m, o, x, include_self=True, epsilon=0.0):
     if op in ("max", "min"):
         return getattr(of(-np.inf if op == "max" else np.inf), op)(1)
     if op == "mean":
-        return total(entries) / both.sum(1).astype(np.float32)
+        return total(entries) / both.sum(1).astype(x.dtype)
     if op == "mean_non_zero":
         some = both & (entries != 0)
         n = jnp.maximum(some.sum(1), 1).astype(entries.dtype)
@@ -58,6 +66,11 @@ def scatter(op, m, o, x, include_self=True, epsilon=0.0):
         return received(jnp.log(live(1 - epsilon) + epsilon).sum(1))
     if op == "log_sum":
         return received(jnp.log(jnp.where(count > 0, live(0).sum(1), 1)))
+    if op in ("any", "all"):
+        truth = of(1 if op == "all" else 0).astype(bool)
+        return received(getattr(truth, op)(1).astype(o.dtype))
+    if op in ("arg_max", "arg_min"):
+        return position(op, m, x, **rows, nothing=o)
     assert op == "log_sum_exp"
     return received(jax.nn.logsumexp(live(-1e9), 1))
 
@@ -66,17 +79,19 @@ def _or_one(x):
     return jnp.where(x > 0, x, 1)
 
 
-def segments(op, m, x, ddof=0, eps=1e-5):
+def segments(op, m, x, ddof=0, eps=1e-5, **rows):
     """A reduction that starts from nothing; softmax ... give [updates]."""
+    if op in ("argmax", "argmin"):
+        return position(op, m, x, **rows, nothing=rows["rows"])
     count = m.sum(1)
     x = jnp.broadcast_to(jnp.where(m.any(0), x, 0), m.shape)
-    n = np.maximum(count, 1).astype(np.float32)
+    n = np.maximum(count, 1).astype(x.dtype)
     total = jnp.where(m, x, 0).sum(1)
     if op == "sum_over_root":
         return total / np.sqrt(n)
     deviations = jnp.where(m, x - (total / n)[:, None], 0)
     squares = (deviations**2).sum(1)
-    fewer = np.maximum(count - ddof, 1).astype(np.float32)
+    fewer = np.maximum(count - ddof, 1).astype(x.dtype)
     variance = jnp.where(count > ddof, squares / fewer, 0)
     if op == "variance":
         return variance

@@ -112,6 +112,11 @@ INEXACT = {
 INEXACT |= {"mean_non_zero"}
 
 
+# Names in the table of functions of segments -> what they take beside.
+MORE = {"variance of a sample": dict(ddof=1), "std of a sample": dict(ddof=1)}
+MORE |= {"variance of ddof 3": dict(ddof=3), "normalize with eps": dict(eps=0.5)}
+
+
 def alpha(dtype):
     return 3 if dtype.name.startswith("u") else -2
 
@@ -196,6 +201,11 @@ def functions(family):
             fun = getattr(tf, f"unsorted_segment_{name}")
             run = lambda x, p, i, u, o, fun=fun: fun(u, i, p[0], **o)
             table[fun.__name__] = (op, run)
+    for name, more in MORE.items():
+        op = name.split()[0]
+        fun = getattr(ops, f"segment_{op}")
+        run = lambda x, p, i, u, o, f=fun, m=more: f(u, i, p[0], **m, **o)
+        table[name] = (op, run)
     run = lambda x, p, i, u, o: tf.unsorted_segment_sqrt_n(u, i, p[0], **o)
     table["unsorted_segment_sqrt_n"] = ("sum_over_root", run)
     return table | {"take": ("gather", lambda x, p, i, u, o: ops.take(x, i, **o))}
@@ -277,7 +287,9 @@ def expected(name, op, family, x, i, u, where):
         return oracle.scatter(form, "add", x, i, scaled, **where)
     if family == "segments" and (op in STATISTICS or op == "mean"):
         dtype = jnp.result_type(float) if "int" in u.dtype.name else u.dtype
-        return oracle.segments(op, x.shape[0], i, u, dtype, **where)
+        return oracle.segments(
+            op, x.shape[0], i, u, dtype, **where, **MORE.get(name, {})
+        )
     params = {"epsilon": 9.0} if op == "sum_log" else {}
     if name.endswith("alone"):
         params["include_self"] = False
@@ -292,7 +304,7 @@ def check(got, want, op, form, x, i, u, where):
             assert got[cell] in (given_ or [x[cell]])
     elif op in INEXACT and jnp.issubdtype(want.dtype, jnp.inexact):
         # XLA on CPU may multiply by a reciprocal, which costs the last place; of the
-        # others a narrow result may be the next number (test_derivatives is stricter).
+        # others a narrow result may be the next number (test_magnitudes is stricter).
         eps = float(jnp.finfo(want.dtype).eps)
         exact = op in ("mean", "divide", "mean_non_zero")
         wide = np.complex128 if want.dtype.kind == "c" else np.float64

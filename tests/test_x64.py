@@ -112,3 +112,55 @@ def test_a_table_of_more_than_two_to_the_31_rows():
     assert jax.eval_shape(f, rows, ids).shape == (2**32, 2)
     text = jax.jit(f).lower(rows, ids).as_text()
     assert "xi64>" in text.split('"stablehlo.scatter"(')[1]
+
+
+SIZES = np.array([0, 0, 1, 1, -1, 2, 1e-3, -1e-3, 1e3, -1e3])
+
+
+# Of two rows normalize is constant; test_magnitudes has it, at all.
+NOT_LINEAR = {c.op for c in CASES.values() if not c.linear} - {"normalize"}
+
+
+@pytest.mark.parametrize("op", sorted(NOT_LINEAR))
+def test_float32_beside_float64(op):
+    """Value, gradient, Hessian-vector product of the first case of each reduction.
+
+    Zeros, ties and magnitudes from 1e-3 to 1e3, against plain JAX in float64.
+    """
+    case = next(c for c in CASES.values() if c.op == op)
+
+    def all_orders(fun):
+        def loss(*args):  # in the value's own size, so that float32 holds the orders
+            y = fun(*args)
+            y = jnp.where(jnp.isfinite(y), y, 0)
+            size = jax.lax.stop_gradient(abs(y).max())
+            return jnp.sin(y / (1 + size)).sum()
+
+        g = jax.grad(loss, tuple(range(len(case.args))))
+        # Along what gives the second derivative terms as large as the first one's.
+        exponential = op in ("softmax", "log_softmax", "logsumexp", "log_sum_exp")
+        along = (lambda a: jnp.where(a > 0, 1, -1)) if exponential else lambda a: a
+        towards = lambda a: jax.tree.map(lambda v: along(v).astype(v.dtype), a)
+        return jax.jit(lambda *a: (fun(*a), g(*a), jax.jvp(g, a, towards(a))[1]))
+
+    ours, reference = all_orders(case.run), all_orders(case.reference)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        draw = lambda shape: rng.choice([*SIZES, *rng.uniform(-9, 9, 5)], shape)
+        args = [draw(a.shape).astype(np.float32) for a in case.args]
+        if op in cases.POSITIVE:
+            args = [abs(a) + np.float32(1e-3) for a in args]
+        if op == "divide":
+            args[1][args[1] == 0] = 1
+        got, want = ours(*args), reference(*(a.astype(np.float64) for a in args))
+        assert all(np.isfinite(w).all() for w in jax.tree.leaves(want[1:]))
+        # Terms as large as the first derivative cancel in the second one; shares of 1
+        # cancel in the first derivative of softmax.
+        least = 1 if op == "softmax" else 1e-9
+        first = max(float(abs(w).max()) for w in want[1])
+        for order in range(3):
+            for g, w in zip(*map(jax.tree.leaves, (got[order], want[order]))):
+                finite = np.abs(w[np.isfinite(w)])
+                size = max(finite.max(initial=least), first if order == 2 else 0)
+                assert g.dtype == np.float32
+                np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-5 * size)

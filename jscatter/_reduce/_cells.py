@@ -87,9 +87,17 @@ class Cells(NamedTuple):
 
     def counts(self):
         """How many updates each cell receives: int32, broadcastable to the operand."""
+        return self.over_windows(self._points_and_counts()[1])
+
+    def counts_by_update(self):
+        """The same for each update's cell, broadcastable to the updates."""
+        points, counts = self._points_and_counts()
+        return lax.expand_dims(points.take(counts), self.place.dnums.update_window_dims)
+
+    def _points_and_counts(self):
         points = self.points()
         ones = jnp.ones_like(self.place.indices[..., 0], dtype=np.int32)
-        return self.over_windows(points.add(points.full(0, ones), ones))
+        return points, points.add(points.full(0, ones), ones)
 
     def cleared(self, operand, value):
         """The operand with `value` in each cell that receives something."""

@@ -27,14 +27,14 @@ def sum_over_root(cells: Cells, updates):
 
 def variance(cells: Cells, updates, ddof: int = 0):
     """In two passes; 0 where the count is at most ddof."""
-    d, count = _deviations(cells, updates), cells.counts() - ddof
+    d, count = _deviations(cells, updates, ddof), cells.counts() - ddof
     total = cells.add(cells.full(0, d), d * d)
     return jnp.where(count > 0, total / divisor(count, total), 0)
 
 
 def std(cells: Cells, updates, ddof: int = 0):
     """A scaled norm: the root of `variance` has no third derivative near 0."""
-    return _std(cells, _deviations(cells, updates), ddof)
+    return _std(cells, _deviations(cells, updates, ddof), ddof)
 
 
 def _std(cells: Cells, d, ddof=0):
@@ -54,11 +54,13 @@ def normalize(cells: Cells, updates, eps: float = 1e-5):
     return (d / at(unit)) / at(root / unit)
 
 
-def _deviations(cells: Cells, updates):
+def _deviations(cells: Cells, updates, ddof: int = 0):
     # The shift cancels and makes equal rows exactly 0; the last mean, of what is 0 but
     # for rounding, mends the sum of a long segment. So both are held constant. Masked
     # after, too: a dropped row reads the mean 0, and is no deviation.
     x = cells.kept(updates)
+    if ddof > 0:  # where too few are left nothing is differentiated: inf - inf is NaN
+        x = jnp.where(cells.counts_by_update() > ddof, x, 0)
     shift = extremum("max", cells.unforced(), None, lax.stop_gradient(x))
     x -= cells.take(jnp.where(jnp.isfinite(shift), shift, 0))
     x = cells.kept(x - cells.take(mean(cells, cells.kept(x))))

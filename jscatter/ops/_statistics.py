@@ -96,7 +96,7 @@ def segment_normalize(
     numbers.
 
     Returns:
-      An array like `data`.
+      An array like `data`: of its dtype, with a row for each id.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -155,7 +155,7 @@ def segment_softmax(
     `segment_sum`; real numbers.
 
     Returns:
-      An array like `data`.
+      An array like `data`: of its dtype, with a row for each id.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
