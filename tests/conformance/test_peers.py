@@ -42,15 +42,16 @@ def ours(fun, *args):
     return out, gradient(*args), jax.jvp(gradient, args, args)[1]
 
 
-def by_torch(fun, *args):
+def by_torch(fun, *args, second=True):
     a = [torch.tensor(v, requires_grad=True) for v in args]
     out = fun(*a)
     loss = (torch.sin(out) * torch.tensor(weights(out.shape))).sum()
     first = torch.autograd.grad(loss, a, create_graph=True)
-    dot = sum((g * v.detach()).sum() for g, v in zip(first, a))
-    second = torch.autograd.grad(dot, a)
     numpy = lambda ts: tuple(t.detach().numpy() for t in ts)
-    return out.detach().numpy(), numpy(first), numpy(second)
+    if not second:
+        return out.detach().numpy(), numpy(first)
+    dot = sum((g * v.detach()).sum() for g, v in zip(first, a))
+    return out.detach().numpy(), numpy(first), numpy(torch.autograd.grad(dot, a))
 
 
 def by_tensorflow(fun, *args):
@@ -207,8 +208,103 @@ def test_jax(name):
     same(ours(fun, U), ours(JAX[name], U))
 
 
+# -- zeros, ties, dropped ids: where the peers agree -----------------------------------
+
+# Cells with no, one and many zeros; ties of updates, and of updates with the target.
+TIED_X = np.array([[2, 0, 1], [1, 2, 2], [0, 1, -1], [3, 3, 3]], F)
+TIED_U = np.array(
+    [[2, 0, 1], [0, 2, 2], [2, -1, 1], [3, 0, 0], [0, 0, 2], [-1, 2, 2]], F
+)
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_torch_at_zeros_and_ties(reduce, self):
+    x = TIED_X if self else TIED_X + 9  # a target that is left out must not tie
+    index, ids = LONG
+    o = dict(include_self=self)
+    got = ours(
+        lambda x, u: js.mint.scatter_reduce(x, 0, INDEX, u, reduce, **o), x, TIED_U
+    )
+    peer = lambda x, u: x.scatter_reduce(0, index, u, reduce, **o)
+    same(got[:2], by_torch(peer, x, TIED_U, second=False))
+    if reduce == "sum":
+        return
+    got = ours(lambda x, u: js.mint.index_reduce(x, 0, ROWS, u, reduce, **o), x, TIED_U)
+    peer = lambda x, u: x.index_reduce(0, ids, u, reduce, **o)
+    same(got[:2], by_torch(peer, x, TIED_U, second=False))
+
+
+DROPPED = np.array([0, 2, -1, 0, -7, 2])
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "sqrt_n"])
+def test_tensorflow_drops_negative_ids(name):
+    fun = getattr(js.tf, f"unsorted_segment_{name}")
+    peer = getattr(tf.math, f"unsorted_segment_{name}")
+    pick = [0, 2]  # TensorFlow's empty minimum is a finite number
+    same(
+        ours(lambda u: fun(u, DROPPED, 4)[jnp.array(pick)], TIED_U)[:2],
+        by_tensorflow(lambda u: tf.gather(peer(u, DROPPED, 4), pick), TIED_U)[:2],
+    )
+
+
+@pytest.mark.parametrize("name", ["sum", "min", "max"])
+def test_jax_drops_ids_beyond_the_end(name):
+    ids = np.where(DROPPED < 0, 9, DROPPED)
+    fun, peer = (getattr(m.ops, f"segment_{name}") for m in (js, jax))
+    pick = jnp.array([0, 2])
+    same(*(ours(lambda u, f=f: f(u, ids, 4)[pick], TIED_U) for f in (fun, peer)))
+
+
+# Segments of equal length as rows of a matrix: what jax.nn and jax.numpy say.
+BY_ROW = {
+    "mean": lambda x: jnp.mean(x, 1),
+    "variance": lambda x: jnp.var(x, 1),
+    "variance of a sample": lambda x: jnp.var(x, 1, ddof=1),
+    "std": lambda x: jnp.std(x, 1),
+    "std of a sample": lambda x: jnp.std(x, 1, ddof=1),
+    "logsumexp": lambda x: jax.nn.logsumexp(x, 1),
+    "softmax": lambda x: jax.nn.softmax(x, 1),
+    "log_softmax": lambda x: jax.nn.log_softmax(x, 1),
+    "max": lambda x: jnp.max(x, 1),
+    "min": lambda x: jnp.min(x, 1),
+    "prod": lambda x: jnp.prod(x, 1),
+    "argmax": lambda x: jnp.argmax(x, 1),
+    "argmin": lambda x: jnp.argmin(x, 1),
+}
+MATRIX = np.array([[0, 0, 2, -1], [5, 5, 5, 4], [1, -1, 0, 3]], F)
+
+
+@pytest.mark.parametrize("name", BY_ROW)
+def test_rows_of_a_matrix(name):
+    """With ids that are not sorted; also rows of -inf, where JAX has an answer."""
+    order = RNG.permutation(12)
+    ids, back = np.repeat(np.arange(3), 4)[order], np.argsort(order)
+    segment = getattr(js.ops, f"segment_{name.split()[0]}")
+    more = dict(ddof=1) if name.endswith("sample") else {}
+
+    def fun(x):
+        out = segment(x.reshape(12)[order], ids, 3, **more)
+        return out[back].reshape(3, 4) if "softmax" in name else out
+
+    if name.startswith("arg"):
+        at = order[np.asarray(fun(MATRIX))] % 4
+        rows = np.arange(3)
+        np.testing.assert_array_equal(
+            MATRIX[rows, at], MATRIX[rows, BY_ROW[name](MATRIX)]
+        )
+        return
+    same(ours(fun, MATRIX), ours(BY_ROW[name], MATRIX))
+    low = np.array([[-np.inf] * 4, [0, -np.inf, 1, 1], [np.inf, 0, 0, 0]], F)
+    if name in ("max", "min", "logsumexp", "mean"):
+        np.testing.assert_allclose(fun(low), BY_ROW[name](low), rtol=1e-6)
+
+
 def test_enough_was_compared():
     assert len(TORCH) >= 22 and len(TENSORFLOW) >= 12 and len(JAX) >= 4
+    assert len(BY_ROW) >= 13
 
 
 # -- where they differ: the peer's answer, and the arithmetic --------------------------
