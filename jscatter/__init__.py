@@ -1,29 +1,37 @@
 """One scatter for JAX, in the spellings that people know.
 
 `jscatter.tf` (TensorFlow), `jscatter.mint` (MindSpore mint, PyTorch), `jscatter.bnns`
-(Apple) and `jscatter.ops` (JAX) are names for the same few operations; those of `tf`,
-`mint` and `ops` also stand here.
+(Apple), `jscatter.ops` (JAX) and `jscatter.pyg` (PyG) are names for the same few
+operations; those of `tf`, `mint` and `ops` also stand here.
 """
 
 from jscatter import bnns as bnns
 from jscatter import mint as mint
 from jscatter import ops as ops
+from jscatter import pyg as pyg
 from jscatter import tf as tf
 from jscatter._call import Options as Options
 from jscatter.mint import gather as gather
 from jscatter.mint import index_add as index_add
+from jscatter.mint import index_copy as index_copy
+from jscatter.mint import index_fill as index_fill
 from jscatter.mint import index_reduce as index_reduce
 from jscatter.mint import index_select as index_select
 from jscatter.mint import scatter as scatter
 from jscatter.mint import scatter_add as scatter_add
 from jscatter.mint import scatter_reduce as scatter_reduce
+from jscatter.ops import segment_all as segment_all
+from jscatter.ops import segment_any as segment_any
 from jscatter.ops import segment_argmax as segment_argmax
 from jscatter.ops import segment_argmin as segment_argmin
+from jscatter.ops import segment_count as segment_count
 from jscatter.ops import segment_log_softmax as segment_log_softmax
 from jscatter.ops import segment_logsumexp as segment_logsumexp
 from jscatter.ops import segment_max as segment_max
+from jscatter.ops import segment_max_or_constant as segment_max_or_constant
 from jscatter.ops import segment_mean as segment_mean
 from jscatter.ops import segment_min as segment_min
+from jscatter.ops import segment_min_or_constant as segment_min_or_constant
 from jscatter.ops import segment_normalize as segment_normalize
 from jscatter.ops import segment_prod as segment_prod
 from jscatter.ops import segment_softmax as segment_softmax

@@ -56,6 +56,22 @@ def indices(function: str, name: str, x, *, lists: bool):
     fail(TypeError, function, rule, **{name: np.asarray(leaves)})
 
 
+def size(function: str, name: str, n, ids_name: str, ids, *, lists: bool):
+    """A number of segments; where it is None the highest of the ids + 1."""
+    if type(n) is int and n >= 0:  # most calls
+        return n
+    if n is not None:
+        return _validate.size(function, name, n)
+    if isinstance(ids, jax.core.Tracer):
+        rule = f"`{name}` must be given where `{ids_name}` is traced (jit, vmap ...)"
+        fail(ValueError, function, rule, **{ids_name: ids})
+    found = indices(function, ids_name, ids, lists=lists)
+    if not jnp.issubdtype(found.dtype, jnp.integer):
+        rule = f"`{ids_name}` must have an integer dtype"
+        fail(TypeError, function, rule, **{ids_name: ids})
+    return max(int(np.asarray(found).max()), -1) + 1 if found.size else 0
+
+
 def _array_or_numbers(function: str, name: str, x, lists: bool) -> Any:
     """A jax.Array, a NumPy array, a Python number, or a list or tuple of such."""
     if isinstance(x, jax.Array):

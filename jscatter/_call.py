@@ -85,7 +85,9 @@ class Call(NamedTuple):
       dim: the dimension of along and rows, the `batch_dims` of nd.
       shape: None, or for a spelling without an operand the result's shape (nd) or
         number of rows (segments).
-      scalar_updates: whether rank-0 updates stand for a constant everywhere (along).
+      axis: what the spelling calls its `dim`.
+      same_shape: whether updates must have the shape of the indices (along).
+      scalar_updates: whether rank-0 updates stand for a constant everywhere.
       ids_rank: the rank that ids must have (rows); None: any.
       wide_indices: whether indices must be int32 or int64.
       lists: whether nested lists are taken for arrays.
@@ -99,6 +101,8 @@ class Call(NamedTuple):
     op: str
     dim: int = 0
     shape: tuple[Any, ...] | None = None
+    axis: str = "dim"
+    same_shape: bool = False
     scalar_updates: bool = False
     ids_rank: int | None = 1
     wide_indices: bool = False
@@ -232,10 +236,9 @@ def _traced(call: Call, operand, indices, updates, scale):
     params = dict(call.params)
     if call.op == "gather":
         return _reduce.gather(cells, operand)
-    if call.form == "segments":
-        return _reduce.segments(call.op, cells, updates, **params)
     if isinstance(operand, jax.ShapeDtypeStruct):
-        operand = cells.full(0, updates)
+        out = _reduce.segments(call.op, cells, updates, **params)
+        return out.reshape(shape) if call.form == "nd" else out
     if scale is not None:
         params["scale"] = _validate.scale(call.function, jnp.asarray(scale), operand)
     out = _reduce.scatter(call.op, cells, operand, updates, **params)
@@ -252,7 +255,9 @@ def _agree(call: Call, operand, indices, updates):
     if call.form == "segments":
         assert call.shape is not None
         shape = (*call.shape, *updates.shape[indices.ndim :])
-        if indices.ndim == 1 and (updates.ndim == 0 or updates.shape[0] == 1):
+        if call.scalar_updates and updates.ndim == 0:
+            updates = jnp.broadcast_to(updates, indices.shape)
+        elif indices.ndim == 1 and (updates.ndim == 0 or updates.shape[0] == 1):
             # as in jax.ops: one row for all ids
             updates = jnp.broadcast_to(updates, (*indices.shape, *updates.shape[1:]))
         _validate.segments(function, names, call.shape[0], indices, updates)
@@ -264,15 +269,22 @@ def _agree(call: Call, operand, indices, updates):
     elif call.form == "along":
         constant = call.scalar_updates and updates.ndim == 0
         src = None if constant else updates
-        dim = _validate.along(function, names, operand, indices, src, call.dim)
+        where = (call.axis, call.dim)
+        dim = _validate.along(function, names, operand, indices, src, *where)
+        if call.same_shape:
+            _validate.same_shape(function, names, indices, updates)
         call = call._replace(dim=dim)
         if constant:
             updates = jnp.broadcast_to(updates, indices.shape)
         elif updates is not None and updates.shape != indices.shape:
             updates = updates[tuple(slice(n) for n in indices.shape)]  # leading corner
     elif call.form == "rows":
-        rank = call.ids_rank
-        dim = _validate.rows(function, names, operand, indices, updates, call.dim, rank)
+        where = (call.axis, call.dim, call.ids_rank)
+        src = None if call.op == "fill" else updates
+        dim = _validate.rows(function, names, operand, indices, src, *where)
+        if call.op == "fill" and updates.ndim:
+            rule = f"`{update}` must be a scalar"
+            _validate.fail(ValueError, function, rule, **{update: updates})
         call = call._replace(dim=dim)
     _validate.index_dtype(function, index, indices, wide=call.wide_indices)
     if updates is None:
@@ -283,6 +295,8 @@ def _agree(call: Call, operand, indices, updates):
         _validate.value_dtype(function, target, operand)
         updates = _validate.same_dtype(function, names, operand, updates)
     _validate.op_dtype(function, call.op, update, updates)
+    if (constant := dict(call.params).get("constant")) is not None:
+        _validate.fits(function, "constant", constant, updates)
     return call, operand, updates
 
 

@@ -50,6 +50,9 @@ def is_number(dtype) -> bool:
     return dtype.itemsize <= (16 if jnp.issubdtype(dtype, jnp.complexfloating) else 8)
 
 
+_REAL_NUMBER = int | float | np.integer | np.floating
+
+
 # -- outside jit: what tracing cannot see ----------------------------------------------
 
 
@@ -128,6 +131,14 @@ def integer(function: str, name: str, value) -> int:
     return int(value)
 
 
+def positive_integer(function: str, name: str, value) -> int:
+    """A static whole number of at least 1."""
+    value = integer(function, name, value)
+    if not value:
+        fail(ValueError, function, f"`{name}` must be positive", **{name: value})
+    return value
+
+
 def positive(function: str, name: str, value) -> float:
     """A static finite number above 0."""
     value = number(function, name, value)
@@ -139,11 +150,18 @@ def positive(function: str, name: str, value) -> float:
 
 def number(function: str, name: str, value) -> float:
     """A static real number."""
-    kinds = int | float | np.integer | np.floating
-    if isinstance(value, bool) or not isinstance(value, kinds):
+    if isinstance(value, bool) or not isinstance(value, _REAL_NUMBER):
         rule = f"`{name}` must be a number, and static"
         fail(TypeError, function, rule, **{name: value})
     return float(value)
+
+
+def constant(function: str, name: str, value):
+    """A static real number or bool, as Python has it."""
+    if not isinstance(value, _REAL_NUMBER | np.bool_):
+        rule = f"`{name}` must be a number or bool, and static"
+        fail(TypeError, function, rule, **{name: value})
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def one_of(function: str, name: str, value, allowed: tuple):
@@ -190,8 +208,11 @@ def nd(function, names, operand, indices, updates, batch_dims=0):
     _rows_fit(function, target, operand.shape[batch_dims : batch_dims + depth])
 
 
-def along(function, names, operand, index, updates, dim) -> int:
-    """MindSpore's and PyTorch's rule for `dim`; returns it in [0, rank)."""
+def along(function, names, operand, index, updates, axis, dim) -> int:
+    """MindSpore's and PyTorch's rule for `dim`; returns it in [0, rank).
+
+    axis: what the spelling calls it.
+    """
     arrays = dict(zip(names, (operand, index, updates)))
     if updates is None:
         arrays.pop(names[2])
@@ -203,7 +224,7 @@ def along(function, names, operand, index, updates, dim) -> int:
     if len({x.ndim for x in arrays.values()}) > 1:
         listed = ", ".join(f"`{name}`" for name in arrays)
         fail(ValueError, function, f"{listed} must have the same rank", **arrays)
-    dim = dim_in_range(function, "dim", dim, operand)
+    dim = dim_in_range(function, axis, dim, operand)
     target, ids, update = names
     for d, n in enumerate(index.shape):
         if update in arrays and not _at_most(n, updates.shape[d]):
@@ -211,12 +232,19 @@ def along(function, names, operand, index, updates, dim) -> int:
             fail(ValueError, function, rule, **arrays)
         if d != dim and not _at_most(n, operand.shape[d]):
             rule = f"`{ids}.shape[{d}]` must be at most `{target}.shape[{d}]`"
-            fail(ValueError, function, f"{rule} (dim is {dim})", **arrays)
+            fail(ValueError, function, f"{rule} ({axis} is {dim})", **arrays)
     _rows_fit(function, target, (operand.shape[dim],))
     return dim
 
 
-def rows(function, names, operand, ids, updates, dim, ids_rank) -> int:
+def same_shape(function, names, index, updates):
+    """Where a spelling has no leading corner."""
+    if index.shape != updates.shape:
+        rule = f"`{names[1]}` must have the shape of `{names[2]}`"
+        fail(ValueError, function, rule, **{names[1]: index, names[2]: updates})
+
+
+def rows(function, names, operand, ids, updates, axis, dim, ids_rank) -> int:
     """One id per slice along `dim`; returns it in [0, rank). ids_rank None: any."""
     target, index, update = names
     if operand.ndim < 1:
@@ -226,7 +254,7 @@ def rows(function, names, operand, ids, updates, dim, ids_rank) -> int:
         fail(
             ValueError, function, f"`{index}` must have rank {ids_rank}", **{index: ids}
         )
-    dim = dim_in_range(function, "dim", dim, operand)
+    dim = dim_in_range(function, axis, dim, operand)
     expected = operand.shape[:dim] + ids.shape + operand.shape[dim + 1 :]
     if updates is not None and updates.shape != expected:
         rule = (
@@ -305,6 +333,17 @@ def same_dtype(function, names, operand, updates):
         return updates.astype(operand.dtype)
     rule = f"`{names[2]}` must have the dtype of `{names[0]}`"
     fail(TypeError, function, rule, **{names[2]: updates, names[0]: operand})
+
+
+def fits(function, name, value, like):
+    """A Python number that the dtype of `like` holds, as near as floats come."""
+    dtype = like.dtype
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return
+    info = None if dtype.kind == "b" else jnp.iinfo(dtype)
+    low, high = (info.min, info.max) if info else (0, 1)
+    if value != value or not low <= value <= high or int(value) != value:
+        fail(TypeError, function, f"`{name}` must fit {dtype}", **{name: value})
 
 
 def scale(function, value, operand):

@@ -1,9 +1,9 @@
-"""Apple's spelling: BNNSScatterND and BNNSGatherND of the Accelerate framework.
+"""Apple's spelling: BNNSScatter, BNNSScatterND and their gathers, of Accelerate.
 
-`scatter_nd(op, input, indices, output)` combines `input` into `output` and returns the
-new output: there is no status code and nothing is written in place. `indices` holds
-index vectors on its last dimension; where they are shorter than the rank of `output`,
-they name slices.
+A scatter combines `input` into `output` and returns the new output: there is no status
+code and nothing is written in place. In `scatter_nd` the indices hold index vectors on
+their last dimension; where these are shorter than the rank of `output`, they name
+slices. In `scatter` they name positions along one axis.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Unpack
 
 import numpy as np
 
-from jscatter import _call, _validate
+from jscatter import _arguments, _call, _validate
 from jscatter._call import Call, Options
 
 
@@ -118,17 +118,88 @@ def scatter_nd(
     >>> js.bnns.scatter_nd("none", [[20.0, 21.0]], [[1]], out).tolist()
     [[0.0, 0.0], [20.0, 21.0], [0.0, 0.0]]
     """
-    function = "bnns.scatter_nd"
-    reduction = _reduction(function, op)
-    if filter_params is not None:
-        rule = "`filter_params` must be None"
-        _validate.fail(TypeError, function, rule, filter_params=filter_params)
-    epsilon = _validate.number(function, "epsilon", epsilon)
-    names = ("output", "indices", "input")
-    with_epsilon = reduction is ReduceFunction.SUM_LOG
-    params = (("epsilon", epsilon),) if with_epsilon else ()
-    call = Call(function, names, "nd", _OPS[reduction], params=params)
+    op, params = _op("bnns.scatter_nd", op, filter_params, epsilon)
+    call = Call("bnns.scatter_nd", _SCATTER, "nd", op, params=params)
     return _call.run(call, output, indices, input, given=options)
+
+
+def scatter(
+    axis,
+    op,
+    input,
+    indices,
+    output,
+    filter_params=None,
+    *,
+    epsilon=0.0,
+    **options: Unpack[Options],
+):
+    """`output` with `input` combined into it at `indices` along `axis`: BNNSScatter.
+
+    Indices of rank 1 name whole slices; else they have the shape of `input` and name
+    one element each, in its own row: with axis 1, `output[i, indices[i, j]]` meets
+    `input[i, j]`.
+
+    Args:
+      axis: an int in [-rank, rank).
+      op: as for `scatter_nd`, with its formulas. ARG_MAX and ARG_MIN give positions
+        along `axis`.
+      input: the updates; the dtype and rank of `output`. For indices of rank 1 its
+        shape, but N in dimension `axis`; else in no other dimension larger.
+      indices: integers `[N]`, or of the shape of `input`.
+      output: what is combined into; rank 1 or more.
+      filter_params: None; Apple's run-time parameters have no meaning here.
+      epsilon: a number, for SUM_LOG.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `output`.
+
+    Raises:
+      TypeError: an argument's kind or dtype; `filter_params` other than None.
+      ValueError: an unknown `op`; shapes against the rule, `axis` outside.
+
+    >>> import jscatter as js
+    >>> js.bnns.scatter(1, "sum", [[8, 9]], [2, 0], [[1, 2, 3]]).tolist()
+    [[10, 2, 11]]
+    """
+    axis = _validate.dim("bnns.scatter", "axis", axis)
+    op, params = _op("bnns.scatter", op, filter_params, epsilon)
+    call = Call("bnns.scatter", _SCATTER, "", op, axis, axis="axis", params=params)
+    call = call._replace(same_shape=True)
+    return _along(call, output, indices, input, options)
+
+
+def gather(axis, input, indices, **options: Unpack[Options]):
+    """What `input` holds at `indices` along `axis`; 0 where one is outside: BNNSGather.
+
+    Indices of rank 1 name whole slices; else they have the rank of `input` and name one
+    element each, in its own row: with axis 1, `out[i, j] = input[i, indices[i, j]]`.
+
+    Args:
+      axis: an int in [-rank, rank).
+      input: rank 1 or more.
+      indices: integers `[N]`, or of the rank of `input` and in no other dimension
+        larger.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `input`, but N in dimension `axis`; or of the shape of `indices`.
+
+    Raises:
+      TypeError: an argument's kind or dtype.
+      ValueError: shapes against the rule, `axis` outside.
+
+    >>> import jscatter as js
+    >>> js.bnns.gather(1, [[1, 2, 3], [4, 5, 6]], [2, 0]).tolist()
+    [[3, 1], [6, 4]]
+    >>> js.bnns.gather(1, [[1, 2, 3], [4, 5, 6]], [[2], [0]]).tolist()
+    [[3], [4]]
+    """
+    axis = _validate.dim("bnns.gather", "axis", axis)
+    names = ("input", "indices", "updates")
+    call = Call("bnns.gather", names, "", "gather", axis, axis="axis")
+    return _along(call, input, indices, None, options)
 
 
 def gather_nd(input, indices, **options: Unpack[Options]):
@@ -152,6 +223,27 @@ def gather_nd(input, indices, **options: Unpack[Options]):
     """
     call = Call("bnns.gather_nd", ("input", "indices", "updates"), "nd", "gather")
     return _call.run(call, input, indices, given=options)
+
+
+_SCATTER = ("output", "indices", "input")
+
+
+def _op(function, op, filter_params, epsilon):
+    """Our name of an op, and its parameters."""
+    reduction = _reduction(function, op)
+    if filter_params is not None:
+        rule = "`filter_params` must be None"
+        _validate.fail(TypeError, function, rule, filter_params=filter_params)
+    epsilon = _validate.number(function, "epsilon", epsilon)
+    with_epsilon = reduction is ReduceFunction.SUM_LOG
+    return _OPS[reduction], (("epsilon", epsilon),) if with_epsilon else ()
+
+
+def _along(call, operand, indices, updates, options):
+    """Of rank 1 the indices name slices, else elements."""
+    indices = _arguments.indices(call.function, "indices", indices, lists=True)
+    call = call._replace(form="rows" if indices.ndim == 1 else "along")
+    return _call.run(call, operand, indices, updates, given=options)
 
 
 def _reduction(function, op) -> ReduceFunction:

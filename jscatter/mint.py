@@ -193,6 +193,62 @@ def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options])
     return _call.run(call, input, index, source, scale=alpha, given=options)
 
 
+def index_copy(input, dim, index, source, **options: Unpack[Options]):
+    """`input` with the slices of `source` set at `index` along `dim`.
+
+    The rule of `torch.Tensor.index_copy`. Of duplicates one is taken, which one is not
+    said; under differentiation it is the last, in value and gradient alike.
+
+    Args:
+      input: the target; rank 1 or more.
+      dim: an int in [-rank, rank).
+      index: int32 or int64 `[N]`.
+      source: as for `index_add`.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `input`.
+
+    Raises:
+      TypeError, ValueError: as `index_add`.
+
+    >>> import jscatter as js
+    >>> js.mint.index_copy([[1, 2, 3], [4, 5, 6]], 1, [2, 0], [[7, 8], [9, 0]]).tolist()
+    [[8, 2, 7], [0, 5, 9]]
+    """
+    dim = _validate.dim("mint.index_copy", "dim", dim)
+    call = Call("mint.index_copy", _ROWS, "rows", "set", dim, wide_indices=True)
+    return _call.run(call, input, index, source, given=options)
+
+
+def index_fill(input, dim, index, value, **options: Unpack[Options]):
+    """`input` with `value` in the slices at `index` along `dim`.
+
+    The rule of `torch.Tensor.index_fill`.
+
+    Args:
+      input: the target; rank 1 or more.
+      dim: an int in [-rank, rank).
+      index: int32 or int64 `[N]`.
+      value: a scalar of the dtype of `input`; it may be traced and differentiated.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      An array like `input`.
+
+    Raises:
+      TypeError, ValueError: as `index_add`; a `value` that is no scalar.
+
+    >>> import jscatter as js
+    >>> js.mint.index_fill([[1, 2, 3], [4, 5, 6]], 1, [2, 0], 9).tolist()
+    [[9, 2, 9], [9, 5, 9]]
+    """
+    dim = _validate.dim("mint.index_fill", "dim", dim)
+    names = ("input", "index", "value")
+    call = Call("mint.index_fill", names, "rows", "fill", dim, wide_indices=True)
+    return _call.run(call, input, index, value, given=options)
+
+
 def index_reduce(
     input, dim, index, source, reduce, *, include_self=True, **options: Unpack[Options]
 ):

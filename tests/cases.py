@@ -5,7 +5,6 @@ loops; for a linear one `reference` is `x + M u` with M read off those loops, wh
 transformation of JAX gets right.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -132,9 +131,11 @@ BATCHED = {
         floats(2, 3, 5, 2),
     ),
 }
-FORMS = ND | ALONG | ROWS | SEGMENTS | BATCHED
+# Rows 1 and 2, none, rows 3 and 4; the first and the last are in no segment.
+CSR = {"csr": ("csr", 0, floats(3, 2), np.array([1, 3, 3, 5], np.int32), floats(6, 2))}
+FORMS = ND | ALONG | ROWS | SEGMENTS | BATCHED | CSR
 
-LINEAR = ("add", "subtract", "set")  # of duplicates the last is set
+LINEAR = ("add", "subtract", "set", "fill")  # of duplicates the last is set
 tensor_scatter = {
     "add": js.tf.tensor_scatter_nd_add,
     "subtract": js.tf.tensor_scatter_nd_sub,
@@ -185,6 +186,10 @@ segment = {
     "log_softmax": js.ops.segment_log_softmax,
     "argmax": js.ops.segment_argmax,
     "argmin": js.ops.segment_argmin,
+    "any": js.ops.segment_any,
+    "all": js.ops.segment_all,
+    "max_or_constant": js.ops.segment_max_or_constant,
+    "min_or_constant": js.ops.segment_min_or_constant,
 }
 unsorted_segment = {
     "add": js.tf.unsorted_segment_sum,
@@ -194,6 +199,7 @@ unsorted_segment = {
     "mean": js.tf.unsorted_segment_mean,
     "sum_over_root": js.tf.unsorted_segment_sqrt_n,
 }
+pyg = {"add": "sum", "multiply": "mul", "min": "min", "max": "max", "mean": "mean"}
 identity = {"add": 0, "multiply": 1, "min": np.inf, "max": -np.inf}
 
 
@@ -202,26 +208,38 @@ def _cases():
         kind, dim, x, i, u = FORMS[form]
         if op == "set":  # which duplicate wins is not said: give all the same value
             u = np.ones_like(u)
+        if op == "fill":
+            u = np.float32(2.5)
         if op in POSITIVE:
             x, u = abs(x), abs(u)
-        by_loops = lambda x, i, u: oracle.scatter(kind, op, x, i, u, params, dim=dim)
+
+        def by_loops(x, i, u):
+            if op == "fill":
+                shape = (*x.shape[: dim % x.ndim], i.size, *x.shape[dim % x.ndim + 1 :])
+                u = np.broadcast_to(u, shape)
+            return oracle.scatter(kind, op, x, i, u, params, dim=dim)
+
         by_mask = None
         if op not in LINEAR:
-            more = params | (rows(form) if op in ("arg_max", "arg_min") else {})
+            more = params | numbers(form, op)
             by_mask = lambda m, x, u: dense.scatter(op, m, x, u, **more)
         run = lambda x, i, u: call(dim, x, i, u)
         return Case(name, form, op, run, by_loops, by_mask, (x, i, u), (0, 2))
 
-    def rows(form):
-        """How many index vectors there are, and how many updates each has."""
-        _, _, _, i, u = FORMS[form]
-        n = math.prod(i.shape[:-1] if form.startswith("nd") else i.shape)
-        return dict(rows=n, window=u.size // n)
+    def numbers(form, op):
+        """For positions: the number of each update's index vector."""
+        if op.replace("_", "") not in ("argmax", "argmin"):
+            return {}
+        kind, dim, _, i, u = FORMS[form]
+        return {"numbers": oracle.row_numbers(kind, i.shape, u.shape, dim).ravel()}
 
     def from_nothing(name, form, op, call):
         kind, dim, x, i, u = FORMS[form]
+        alone = {"include_self": False}
 
         def by_loops(x, i, u):
+            if op == "mean":
+                return oracle.scatter(kind, op, 0 * x, i, u, alone, dim=dim)
             if op not in identity:
                 out = oracle.segments(op, len(x), i, u, u.dtype)
                 return out.astype(u.dtype)  # positions too, to be differentiated
@@ -230,8 +248,7 @@ def _cases():
 
         def by_mask(m, x, u):
             if op not in identity:
-                more = rows(form) if op in ("argmax", "argmin") else {}
-                return dense.segments(op, m, u, **more)
+                return dense.segments(op, m, u, **numbers(form, op))
             return dense.scatter(op, m, np.full(x.shape, identity[op], u.dtype), u)
 
         by_mask = None if op in ("add", "mean") else by_mask
@@ -246,6 +263,17 @@ def _cases():
 
         run = lambda x, i, u: call(dim, x, i)
         return Case(name, form, "gather", run, by_loops, None, (x, i, u), (0,))
+
+    def whole(form):
+        """What takes an index of rank 1, or of the shape of the updates."""
+        dim = FORMS[form][1]
+        for op in ("add", "multiply", "max", "arg_max", "l2_norm", "set"):
+            run = lambda d, x, i, u, n=bnns[op]: js.bnns.scatter(d, n, u, i, x)
+            yield case(f"bnns.scatter {bnns[op]}", form, op, run)
+        yield gather("bnns.gather", form, lambda d, x, i: js.bnns.gather(d, x, i))
+        for op, name in pyg.items():
+            run = lambda x, i, u, n=name: js.pyg.scatter(u, i, dim, x.shape[dim], n)
+            yield from_nothing(f"pyg.scatter {name}", form, op, run)
 
     for form in ND:
         for op, fun in tensor_scatter.items():
@@ -267,11 +295,18 @@ def _cases():
             run = lambda d, x, i, u, r=reduce: js.mint.scatter(x, d, i, u, reduce=r)
             yield case(f"mint.scatter {reduce}", form, reduce or "set", run)
         yield gather("mint.gather", form, lambda d, x, i: js.mint.gather(x, d, i))
+        if FORMS[form][3].shape == FORMS[form][4].shape:
+            yield from whole(form)
     for form in ROWS:
         run = lambda d, x, i, u: js.mint.index_add(x, d, i, u)
         yield case("mint.index_add", form, "add", run)
+        run = lambda d, x, i, u: js.mint.index_copy(x, d, i, u)
+        yield case("mint.index_copy", form, "set", run)
+        run = lambda d, x, i, u: js.mint.index_fill(x, d, i, u)
+        yield case("mint.index_fill", form, "fill", run)
         run = lambda d, x, i: js.mint.index_select(x, d, i)
         yield gather("mint.index_select", form, run)
+        yield from whole(form)
     for forms, fun in ((ALONG, js.mint.scatter_reduce), (ROWS, js.mint.index_reduce)):
         for op, name in torch.items():
             if (op, forms) == ("add", ROWS):
@@ -288,7 +323,15 @@ def _cases():
             run = lambda x, i, u, fun=fun: fun(u, i, x.shape[0]).astype(u.dtype)
             of = "tf" if fun.__name__.startswith("unsorted") else "ops"
             yield from_nothing(f"{of}.{fun.__name__}", form, op, run)
+        run = lambda x, i, u: js.pyg.softmax(u, i, x.shape[0])
+        yield from_nothing("pyg.softmax", form, "softmax", run)
+        if form == "segments scalars":
+            run = lambda x, i, u: js.ops.segment_count(i, x.shape[0]).astype(u.dtype)
+            yield from_nothing("ops.segment_count", form, "count", run)
         yield gather("ops.take", form, lambda d, x, i: js.ops.take(x, i))
+    for op, name in pyg.items():
+        run = lambda x, i, u, n=name: js.pyg.segment_csr(u, i, n)
+        yield from_nothing(f"pyg.segment_csr {name}", "csr", op, run)
 
 
 SEGMENT = """sum prod min max mean variance std normalize logsumexp softmax
@@ -299,14 +342,19 @@ CASES = {f"{case.name} {case.form}": case for case in _cases()}
 FUNCTIONS = sorted({case.name for case in CASES.values()})
 
 
+def met(case) -> set[str]:
+    """What a case stands for: a public function, a reduction, a form."""
+    alone = case.name.endswith("alone")
+    return {case.name.split()[0], f"{case.op}{' alone' * alone}", case.form}
+
+
 def once() -> list[str]:
-    """Case names that meet every function and every form at least once."""
-    left = {*FUNCTIONS, *FORMS}
-    chosen = []
-    for key, case in CASES.items():  # a function's first form stands first in its table
-        if {case.name, case.form} & left:
+    """Case names that meet each of these at least once, first ones first."""
+    left, chosen = set().union(*map(met, CASES.values())), []
+    for key, case in CASES.items():
+        if met(case) & left:
             chosen.append(key)
-            left -= {case.name, case.form}
+            left -= met(case)
     return chosen
 
 
@@ -315,7 +363,8 @@ ONCE = once()
 # transformations in CI. The rest is composed of these, or is another spelling of the
 # same reduction: in CI it meets fewer.
 RULES = ("multiply", "max", "set", "l2_norm", "normalize", "logsumexp")
-AGAIN = ("mint.scatter_reduce", "mint.index_reduce", "tf.unsorted_segment")
+AGAIN = ("mint.scatter_reduce", "mint.index_reduce", "tf.unsorted_segment", "pyg.")
+AGAIN += ("bnns.scatter ", "bnns.gather ")
 _first = {case.op: key for key, case in reversed(CASES.items())}
 RULE_KEYS = {
     *(k for k in ONCE if CASES[k].linear and not k.startswith(AGAIN)),

@@ -22,15 +22,15 @@ def mask(form, operand, indices, updates, **where):
     return out
 
 
-def position(op, m, x, rows, window, nothing):
-    """The first index vector, of `window` updates each, that holds the extremum."""
+def position(op, m, x, numbers, nothing):
+    """The first extremum of each cell, as the number of its index vector."""
     low = -np.inf if op.endswith("max") else np.inf
     entries = jnp.where(m, x, low)
-    first = getattr(jnp, op.replace("_", ""))(entries, 1).astype(x.dtype)
-    return jnp.where(m.any(1), first // window, nothing)
+    first = getattr(jnp, op.replace("_", ""))(entries, 1)
+    return jnp.where(m.any(1), jnp.asarray(numbers, x.dtype)[first], nothing)
 
 
-def scatter(op, m, o, x, include_self=True, epsilon=0.0, **rows):
+def scatter(op, m, o, x, include_self=True, epsilon=0.0, numbers=None):
     """One reduction of o [cells] and x [updates] by the mask m."""
     count = m.sum(1)
     # The operand is one more column, which a cell may have to leave out.
@@ -70,7 +70,7 @@ def scatter(op, m, o, x, include_self=True, epsilon=0.0, **rows):
         truth = of(1 if op == "all" else 0).astype(bool)
         return received(getattr(truth, op)(1).astype(o.dtype))
     if op in ("arg_max", "arg_min"):
-        return position(op, m, x, **rows, nothing=o)
+        return position(op, m, x, numbers, o)
     assert op == "log_sum_exp"
     return received(jax.nn.logsumexp(live(-1e9), 1))
 
@@ -79,12 +79,21 @@ def _or_one(x):
     return jnp.where(x > 0, x, 1)
 
 
-def segments(op, m, x, ddof=0, eps=1e-5, **rows):
+def segments(op, m, x, ddof=0, eps=1e-5, numbers=None):
     """A reduction that starts from nothing; softmax ... give [updates]."""
     if op in ("argmax", "argmin"):
-        return position(op, m, x, **rows, nothing=rows["rows"])
+        return position(op, m, x, numbers, jnp.asarray(1 + numbers.max(), x.dtype))
     count = m.sum(1)
+    if op == "count":
+        return jnp.asarray(count, x.dtype)
     x = jnp.broadcast_to(jnp.where(m.any(0), x, 0), m.shape)
+    if op in ("any", "all"):
+        truth = jnp.where(m, x, 1 if op == "all" else 0).astype(bool)
+        return getattr(truth, op)(1).astype(x.dtype)
+    if op.endswith("_or_constant"):
+        op = op[:3]
+        entries = jnp.where(m, x, -np.inf if op == "max" else np.inf)
+        return jnp.where(count > 0, getattr(entries, op)(1), 0)
     n = np.maximum(count, 1).astype(x.dtype)
     total = jnp.where(m, x, 0).sum(1)
     if op == "sum_over_root":

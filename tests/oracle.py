@@ -29,6 +29,11 @@ def sites(form, shape, indices, dim=0, mode="drop", wrap=False):
         for at in np.ndindex(*indices.shape):
             start = _bounded([int(indices[at])], shape[dim : dim + 1], mode, wrap)
             yield at, None if start is None else (*at[:dim], *start, *at[dim + 1 :])
+    elif form == "csr":  # row n belongs to the k with indices[k] <= n < indices[k + 1]
+        for n in range(max(indices)):
+            k = sum(int(i) <= n for i in indices) - 1
+            for rest in np.ndindex(*shape[1:]):
+                yield (n, *rest), (k, *rest) if 0 <= k < shape[0] else None
     else:  # rows, with indices of any rank
         dim %= len(shape)
         for before in np.ndindex(*shape[:dim]):
@@ -74,7 +79,7 @@ def scatter(form, op, operand, indices, updates, params=None, **where):
 
 def combine(op, o, got, dtype, include_self=True, epsilon=0.0):
     """One cell: `o` and what it received."""
-    if op == "set":
+    if op in ("set", "fill"):
         return got[-1]
     entries = [o, *got] if include_self else got
     if op in ("any", "all"):
@@ -137,7 +142,7 @@ def _log_sum_exp(entries):
 
 def _positions(form, op, out, indices, updates, nothing=None, **where):
     """The row-major place of each cell's first extremum (of NaN: the first NaN)."""
-    number = _row_numbers(form, np.shape(indices), updates.shape, where.get("dim", 0))
+    number = row_numbers(form, np.shape(indices), updates.shape, where.get("dim", 0))
     best = {}
     for u, o in sites(form, out.shape, indices, **where):
         if o is None:
@@ -164,7 +169,7 @@ def _is_nan(x):
     return bool(x != x)
 
 
-def _row_numbers(form, indices_shape, updates_shape, dim):
+def row_numbers(form, indices_shape, updates_shape, dim):
     """For each element of updates the row-major position of its index vector.
 
     Along `dim` positions count within the lane, as everything else does.
@@ -185,13 +190,13 @@ def _row_numbers(form, indices_shape, updates_shape, dim):
     return np.broadcast_to(numbers, updates_shape)
 
 
-def segments(op, num, indices, updates, dtype, ddof=0, eps=1e-5, **where):
+def segments(op, num, indices, updates, dtype, ddof=0, eps=1e-5, constant=0, **where):
     """A reduction that starts from nothing, of ids of any rank; softmax ... by row."""
     shape = (num, *updates.shape[np.ndim(indices) :])
     if op in ("argmax", "argmin"):
         empty, size = np.zeros(shape, np.int32), np.size(indices)
         return _positions("rows", op, empty, indices, updates, nothing=size, **where)
-    exact = _exact(dtype)
+    exact = bool if op in ("any", "all") else _exact(dtype)
     cells = received("rows", np.zeros(shape), indices, updates, **where)
     cells = {cell: [exact(g) for g in got] for cell, got in cells.items()}
     if op in ("softmax", "log_softmax", "normalize"):
@@ -200,7 +205,7 @@ def segments(op, num, indices, updates, dtype, ddof=0, eps=1e-5, **where):
             if o is not None:
                 out[u] = _rounded(_share(op, exact(updates[u]), cells[o], eps), dtype)
         return out
-    out = np.full(shape, -np.inf if op == "logsumexp" else 0, dtype)
+    out = np.full(shape, {"logsumexp": -np.inf, "all": 1}.get(op, constant), dtype)
     for cell, got in cells.items():
         if got:
             out[cell] = _rounded(_statistic(op, got, ddof), dtype)
@@ -211,6 +216,12 @@ def _statistic(op, got, ddof):
     mean = sum(got) / len(got)
     if op == "mean":
         return mean
+    if op in ("any", "all"):
+        return (any if op == "any" else all)(got)
+    if op == "count":
+        return len(got)
+    if op.endswith("_or_constant"):
+        return _reduced(op[:3], got, 0, False)
     if op == "sum_over_root":
         return sum(got) / math.sqrt(len(got))
     if op == "logsumexp":

@@ -91,7 +91,7 @@ POOLS = {
 
 
 # For each usual dtype and family; half of it for a rare one: at least 20 in sum.
-EXAMPLES = {"nd": 22, "batched": 4, "along": 10, "rows": 8, "segments": 10}
+EXAMPLES = {"nd": 22, "batched": 4, "along": 22, "rows": 20, "segments": 20}
 if X64:  # fewer dtypes, and some functions take few of them
     EXAMPLES = {family: 2 * n for family, n in EXAMPLES.items()}
 
@@ -117,6 +117,42 @@ MORE = {"variance of a sample": dict(ddof=1), "std of a sample": dict(ddof=1)}
 MORE |= {"variance of ddof 3": dict(ddof=3), "normalize with eps": dict(eps=0.5)}
 
 
+# With a result that is no float, or the data's dtype: no arithmetic.
+PLAIN = {"any": "bool", "all": "bool", "count": "int32"}
+PLAIN |= {"max_or_constant": None, "min_or_constant": None}
+MORE |= {"max_or_constant 2": dict(constant=1), "min_or_constant 2": dict(constant=1)}
+PYG = dict(sum="add", mul="multiply", mean="mean", min="min", max="max")
+
+
+def one(u):
+    return u.ravel()[0] if u.size else u.dtype.type(0)
+
+
+def whole(apple):
+    """What takes an index of rank 1, or of the shape of the updates."""
+    table = {}
+    for name, op in apple.items():
+        more = {"epsilon": 9.0} if name == "SUM_LOG" else {}
+        run = lambda x, p, i, u, o, n=name, m=more: js.bnns.scatter(
+            p[1], n, u, i, x, **m, **o
+        )
+        table[f"bnns.scatter {name}"] = (op, run)
+    for name, op in PYG.items():
+        run = lambda x, p, i, u, o, n=name: js.pyg.scatter(
+            u, i, p[1], x.shape[p[1]], n, **o
+        )
+        table[f"pyg.scatter {name}"] = (op, run)
+    run = lambda x, p, i, u, o: js.bnns.gather(p[1], x, i, **o)
+    return table | {"bnns.gather": ("gather", run)}
+
+
+def pool(family, name):
+    """The shapes that a function takes."""
+    if family == "along" and name.startswith(("bnns.scatter", "pyg")):
+        return [p for p in POOLS[family] if p[2] == p[3]]
+    return POOLS[family]
+
+
 def alpha(dtype):
     return 3 if dtype.name.startswith("u") else -2
 
@@ -124,6 +160,11 @@ def alpha(dtype):
 def functions(family):
     """Name -> (op, run(operand, place, indices, updates, options))."""
     tf, mint, bnns, ops = js.tf, js.mint, js.bnns, js.ops
+    apple = {"SUM": "add", "PRODUCT": "multiply", "NONE": "set"}
+    for name in "MAX MIN ARG_MAX ARG_MIN MEAN MEAN_NON_ZERO SUM_SQUARE".split():
+        apple[name] = name.lower()
+    for name in "L1_NORM ANY ALL L2_NORM LOG_SUM_EXP LOG_SUM SUM_LOG".split():
+        apple[name] = name.lower()
     if family == "nd":
         names = "add sub mul div min max update".split()
         kinds = "add subtract multiply divide min max set".split()
@@ -132,11 +173,6 @@ def functions(family):
             fun = getattr(tf, f"tensor_scatter_nd_{name}")
             run = lambda x, p, i, u, o, fun=fun: fun(x, i, u, **o)
             table[fun.__name__] = (op, run)
-        apple = {"SUM": "add", "PRODUCT": "multiply", "NONE": "set"}
-        for name in "MAX MIN ARG_MAX ARG_MIN MEAN MEAN_NON_ZERO SUM_SQUARE".split():
-            apple[name] = name.lower()
-        for name in "L1_NORM ANY ALL L2_NORM LOG_SUM_EXP LOG_SUM SUM_LOG".split():
-            apple[name] = name.lower()
         for name, op in apple.items():
             more = {"epsilon": 9.0} if name == "SUM_LOG" else {}
             run = lambda x, p, i, u, o, n=name, m=more: bnns.scatter_nd(
@@ -160,7 +196,7 @@ def functions(family):
             )
             table[f"scatter {reduce}"] = (op, run)
             run = lambda x, p, i, u, o, r=reduce: mint.scatter(
-                x, p[1], i, u.ravel()[0] if u.size else u.dtype.type(0), reduce=r, **o
+                x, p[1], i, one(u), reduce=r, **o
             )
             table[f"scatter {reduce} scalar"] = (op, run)
         for reduce, op in TORCH.items():
@@ -170,7 +206,7 @@ def functions(family):
                 )
                 table[f"scatter_reduce {reduce}{' alone' * (not both)}"] = (op, run)
         run = lambda x, p, i, u, o: mint.gather(x, p[1], i, **o)
-        return table | {"gather": ("gather", run)}
+        return table | {"gather": ("gather", run)} | whole(apple)
     if family == "rows":
         add = lambda x, p, i, u, o: mint.index_add(x, p[1], i, u, **o)
         scaled = lambda x, p, i, u, o: mint.index_add(
@@ -184,7 +220,12 @@ def functions(family):
                     x, p[1], i, u, r, include_self=b, **o
                 )
                 table[f"index_reduce {reduce}{' alone' * (not both)}"] = (op, run)
+        copy = lambda x, p, i, u, o: mint.index_copy(x, p[1], i, u, **o)
+        fill = lambda x, p, i, u, o: mint.index_fill(x, p[1], i, one(u), **o)
         return table | {
+            "index_copy": ("set", copy),
+            "index_fill": ("fill", fill),
+            **whole(apple),
             "index_add": ("add", add),
             "index_add alpha": ("scaled", scaled),
             "index_select": ("gather", take),
@@ -201,6 +242,18 @@ def functions(family):
             fun = getattr(tf, f"unsorted_segment_{name}")
             run = lambda x, p, i, u, o, fun=fun: fun(u, i, p[0], **o)
             table[fun.__name__] = (op, run)
+    for op in PLAIN:
+        fun = getattr(ops, f"segment_{op}")
+        run = lambda x, p, i, u, o, fun=fun: fun(u, i, p[0], **o)
+        table[fun.__name__] = (op, run)
+    count = lambda x, p, i, u, o: ops.segment_count(i, p[0], **o)
+    table["segment_count"] = ("count", count)
+    softmax = lambda x, p, i, u, o: js.pyg.softmax(u, i, p[0], **o)
+    table["pyg.softmax"] = ("softmax", softmax)
+    for name, op in (("sum", "add"), ("prod", "multiply")):
+        fun = getattr(ops, f"segment_{name}")
+        run = lambda x, p, i, u, o, fun=fun: fun(u, i, p[0], bucket_size=3, **o)
+        table[f"{fun.__name__} of buckets"] = (op, run)
     for name, more in MORE.items():
         op = name.split()[0]
         fun = getattr(ops, f"segment_{op}")
@@ -271,6 +324,7 @@ def refused(op, dtype):
         return op in (INEXACT | more) - {"argmax", "argmin"}
     if "complex" in dtype:
         more = {"min", "max", "l1_norm", "arg_max", "arg_min"}
+        more |= {"max_or_constant", "min_or_constant"}
         return op in STATISTICS | roots | more
     return "int" in dtype and op in roots | {"divide", "mean_non_zero"}
 
@@ -285,6 +339,14 @@ def expected(name, op, family, x, i, u, where):
         kind = "O" if "int" in x.dtype.name else "D" if x.dtype.kind == "c" else "d"
         scaled = alpha(x.dtype) * u.astype(kind)
         return oracle.scatter(form, "add", x, i, scaled, **where)
+    if family == "segments" and op in PLAIN:
+        dtype, more = PLAIN[op] or u.dtype, MORE.get(name, {})
+        u = np.zeros(i.shape) if op == "count" else u
+        return oracle.segments(op, x.shape[0], i, u, dtype, **where, **more)
+    if name.startswith("pyg.scatter"):
+        x = np.full(x.shape, oracle.identity(op, x.dtype))
+        more = {"include_self": False}
+        return oracle.scatter(form, op, x, i, u, more, **where)
     if family == "segments" and (op in STATISTICS or op == "mean"):
         dtype = jnp.result_type(float) if "int" in u.dtype.name else u.dtype
         return oracle.segments(
@@ -327,9 +389,9 @@ def test_against_loops(family, pytestconfig):
     quiet = [HealthCheck.too_slow, HealthCheck.data_too_large]
 
     least = {d: EXAMPLES[family] // (1 if d in USUAL else 2) for d in USUAL + RARE}
-    for number, dtype in enumerate(least):
+    for s, dtype in enumerate(least):
 
-        @seed(number)  # reproducible, and not the same draws for each dtype
+        @seed(s)  # reproducible, and not the same draws for each dtype
         @settings(
             max_examples=many * least[dtype],
             deadline=None,
@@ -341,7 +403,9 @@ def test_against_loops(family, pytestconfig):
             usable = [n for n in table if not refused(table[n][0], dtype)]
             name = min(usable, key=lambda n: seen[n])  # each in its turn
             note(f"{name} of {dtype}")
-            place = data.draw(st.sampled_from(POOLS[family]))
+            number = data.draw(st.sampled_from(range(len(POOLS[family]))))
+            places = pool(family, name)  # which name it is Hypothesis does not know
+            place = places[number % len(places)]
             mode = data.draw(st.sampled_from(["drop", "drop", "drop", "clip"]))
             wrap = data.draw(st.booleans())
             index = MINT_INDEX if family in ("along", "rows") else INDEX
@@ -360,7 +424,9 @@ def test_against_loops(family, pytestconfig):
             i = draw_indices(rng, i_shape, sizes, index_dtype)
             where = dict(dim=dim, mode=mode, wrap=wrap)
             if name.endswith("scalar"):
-                u = np.full(i_shape, u.ravel()[0] if u.size else 0, u.dtype)
+                u = np.full(i_shape, one(u))
+            if op == "fill":
+                u = np.full(u_shape, one(u))
             if op == "gather" and form == "along":
                 u = u[tuple(slice(n) for n in i_shape)]
 

@@ -134,8 +134,7 @@ def test_the_cases_meet_every_public_function():
     import jscatter as js
 
     met = {name.split()[0] for name in cases.FUNCTIONS}
-    met |= {"ops.segment_argmax", "ops.segment_argmin"}  # nothing to differentiate
-    for module in (js.tf, js.mint, js.ops, js.bnns):
+    for module in (js.tf, js.mint, js.ops, js.bnns, js.pyg):
         of = module.__name__.split(".")[1]
         public = {
             f"{of}.{value.__name__}"  # an alias has the name of what it stands for
@@ -217,24 +216,34 @@ def scatters(fun, *args):
     return [n for n in found if "scatter" in n or "gather" in n]
 
 
-LAX = {"multiply", "divide", "min", "max", "set"}  # the rest is made of our primitives
+LAX = {
+    "multiply",
+    "divide",
+    "min",
+    "max",
+    "set",
+    "fill",
+}  # the rest is made of our primitives
+TRUTH = {"any", "all"}
+FLAT = TRUTH | {"arg_max", "arg_min", "argmax", "argmin", "count"}  # no derivative
 
 
 @pytest.mark.parametrize("key", cases.ONCE)
 def test_programs_hold_our_primitives(key):
     case = CASES[key]
     found = scatters(case.run, *case.args)
+    ours = [n for n in found if n.startswith("jscatter_")]
     alone = case.name.endswith("alone")  # counts what a cell receives
-    if case.op in LAX:
-        assert sum(n.startswith("scatter") for n in found) == 1
-        assert len(found) == (2 if alone else 1)
+    if case.op in LAX | TRUTH:
+        counts = alone or (case.op in TRUTH and case.name.startswith("bnns"))
+        assert len(found) - len(ours) == 1 and len(ours) == counts
     else:
-        ours = [n for n in found if n.startswith("jscatter_")]
         assert ours
-        # the largest entry, which is not differentiated, is a lax scatter
-        assert set(found) - set(ours) <= {"scatter-max"}
+        # extrema and their positions, which are not differentiated, are lax scatters
+        assert set(found) - set(ours) <= {"scatter-max", "scatter-min"}
         if case.linear:
-            assert len(found) == (2 if case.op == "mean" or alone else 1)
+            twice = case.op == "mean" or alone or case.form == "csr"
+            assert len(found) == (2 if twice else 1)
     derivatives = (
         jax.grad(cases.weighted(case.run), len(case.args) - 1),
         lambda *a: jax.jvp(case.run, a, a),
@@ -242,7 +251,7 @@ def test_programs_hold_our_primitives(key):
     for f in derivatives:
         found = scatters(f, *case.args)
         own = {n for n in found if not n.startswith("jscatter_")}
-        assert len(own) < len(set(found))
+        assert case.op in FLAT or len(own) < len(set(found))
         # values, winners, largest entries
         assert own <= {"scatter", "scatter-mul", "scatter-min", "scatter-max"}
 

@@ -505,12 +505,144 @@ MISTAKES = [
         NotImplementedError,
         "ops.segment_sum: `out_sharding` is not written yet; got P('x',).",
     ),
+    # spellings of their own
     (
         js.ops.segment_sum,
         (np.zeros(2, F), np.zeros(2, I), 2),
-        {"bucket_size": 4},
-        NotImplementedError,
-        "ops.segment_sum: `bucket_size` is not written yet; got 4.",
+        {"bucket_size": 0},
+        ValueError,
+        "ops.segment_sum: `bucket_size` must be positive; got bucket_size 0.",
+    ),
+    (
+        js.ops.segment_mean,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"bucket_size": 2.0},
+        TypeError,
+        "ops.segment_mean: `bucket_size` must be an int, and static; got bucket_size"
+        " 2.0.",
+    ),
+    (
+        js.ops.segment_max_or_constant,
+        (np.zeros(2, I), np.zeros(2, I), 2),
+        {"constant": 0.5},
+        TypeError,
+        "ops.segment_max_or_constant: `constant` must fit int32; got constant 0.5.",
+    ),
+    (
+        js.ops.segment_min_or_constant,
+        (np.zeros(2, np.uint8), np.zeros(2, I), 2),
+        {"constant": 256},
+        TypeError,
+        "ops.segment_min_or_constant: `constant` must fit uint8; got constant 256.",
+    ),
+    (
+        js.ops.segment_max_or_constant,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"constant": None},
+        TypeError,
+        "ops.segment_max_or_constant: `constant` must be a number or bool, and static;"
+        " got constant None.",
+    ),
+    (
+        js.ops.segment_count,
+        (np.zeros(2, F), 2),
+        {},
+        TypeError,
+        "ops.segment_count: `segment_ids` must have an integer dtype; got segment_ids"
+        " float32[2].",
+    ),
+    (
+        js.mint.index_fill,
+        (np.zeros((2, 2), F), 0, np.zeros(2, I), np.zeros(2, F)),
+        {},
+        ValueError,
+        "mint.index_fill: `value` must be a scalar; got value float32[2].",
+    ),
+    (
+        js.mint.index_fill,
+        (np.zeros((2, 2), I), 0, np.zeros(2, I), 0.5),
+        {},
+        TypeError,
+        "mint.index_fill: `value` must have the dtype of `input`; got value float32[],"
+        " input int32[2,2].",
+    ),
+    (
+        js.mint.index_copy,
+        (np.zeros((2, 2), F), 1, np.zeros(3, I), np.zeros((3, 2), F)),
+        {},
+        ValueError,
+        "mint.index_copy: `source.shape` must be `input.shape` with dimension 1 as long"
+        " as `index`, (2, 3); got source float32[3,2], input float32[2,2], index"
+        " int32[3].",
+    ),
+    (
+        js.bnns.scatter,
+        (2, "sum", np.zeros((2, 2), F), np.zeros(2, I), np.zeros((2, 2), F)),
+        {},
+        ValueError,
+        "bnns.scatter: `axis` must be in [-2, 2); got axis 2.",
+    ),
+    (
+        js.bnns.scatter,
+        (0, "sum", np.zeros((2, 2), F), np.zeros((1, 2), I), np.zeros((2, 2), F)),
+        {},
+        ValueError,
+        "bnns.scatter: `indices` must have the shape of `input`; got indices"
+        " int32[1,2], input float32[2,2].",
+    ),
+    (
+        js.bnns.gather,
+        ("0", np.zeros((2, 2), F), np.zeros(2, I)),
+        {},
+        TypeError,
+        "bnns.gather: `axis` must be an int; got axis '0'.",
+    ),
+    (
+        js.pyg.scatter,
+        (np.zeros((2, 3), F), np.zeros(2, I)),
+        {},
+        ValueError,
+        "pyg.scatter: `index` must be as long as `src` in `dim`, or broadcast to its"
+        " shape; got index int32[2], src float32[2,3], dim 1.",
+    ),
+    (
+        js.pyg.scatter,
+        (np.zeros((2, 3), F), np.zeros((2, 2), I), 0),
+        {},
+        ValueError,
+        "pyg.scatter: `index` must be as long as `src` in `dim`, or broadcast to its"
+        " shape; got index int32[2,2], src float32[2,3], dim 0.",
+    ),
+    (
+        js.pyg.scatter,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"reduce": "prod"},
+        ValueError,
+        "pyg.scatter: `reduce` must be one of 'sum', 'add', 'mul', 'mean', 'min',"
+        " 'max'; got reduce 'prod'.",
+    ),
+    (
+        js.pyg.scatter,
+        (F(1), np.zeros(2, I)),
+        {},
+        ValueError,
+        "pyg.scatter: `src` must have rank 1 or more; got src float32[].",
+    ),
+    (
+        js.pyg.segment_csr,
+        (np.zeros(2, F), np.zeros((2, 2), I)),
+        {},
+        ValueError,
+        "pyg.segment_csr: `indptr` must have rank 1 and at least one entry; got indptr"
+        " int32[2,2].",
+    ),
+    (
+        js.pyg.segment_csr,
+        (np.zeros(2, F), np.zeros(2, I)),
+        {"mode": "clip"},
+        TypeError,
+        "pyg.segment_csr: the options are implementation, deterministic, out_sharding;"
+        " got mode.",
     ),
 ]
 IDS = [text[:60] for *_, text in MISTAKES]
@@ -618,6 +750,18 @@ GOOD = {  # with one argument taken away each must fail, whatever stands there
         input=[1.0], dim=0, index=[0], source=[1.0], reduce="prod", include_self=True
     ),
     js.ops.take: dict(table=np.ones(1, F), ids=np.zeros(1, I)),
+    js.ops.segment_any: dict(data=np.ones(1, F), segment_ids=np.zeros(1, I)),
+    js.ops.segment_count: dict(segment_ids=np.zeros(1, I), num_segments=1),
+    js.ops.segment_max_or_constant: dict(
+        data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1, constant=2
+    ),
+    js.mint.index_copy: dict(input=[1.0], dim=0, index=[0], source=[1.0]),
+    js.mint.index_fill: dict(input=[1.0], dim=0, index=[0], value=1.0),
+    js.bnns.scatter: dict(axis=0, op="sum", input=[1.0], indices=[0], output=[1.0]),
+    js.bnns.gather: dict(axis=0, input=[1.0], indices=[0]),
+    js.pyg.scatter: dict(src=[1.0], index=[0], dim=0, dim_size=1, reduce="mul"),
+    js.pyg.softmax: dict(src=[1.0], index=[0], dim_size=1),
+    js.pyg.segment_csr: dict(src=[1.0], indptr=[0, 1], reduce="sum"),
 }
 OPTIONS = dict.fromkeys(js.Options.__annotations__)
 
@@ -627,7 +771,7 @@ def test_whatever_stands_there_the_error_is_ours(fun):
     fun(**GOOD[fun])
     for odd_name, odd in ODD.items():
         for name in GOOD[fun] | OPTIONS:
-            if odd is None and name in (*OPTIONS, "num_segments"):
+            if odd is None and name in (*OPTIONS, "num_segments", "dim_size"):
                 continue
             try:
                 fun(**(GOOD[fun] | {name: odd}))

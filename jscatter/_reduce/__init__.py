@@ -12,12 +12,13 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from jscatter._reduce import _exponential, _into, _moments
 from jscatter._reduce._cells import Cells, identity, wide
-from jscatter._reduce._extremum import extremum, position
+from jscatter._reduce._extremum import extremum, position, row_numbers
 from jscatter._reduce._product import product, quotient
-from jscatter._reduce._winner import set_
+from jscatter._reduce._winner import fill, set_
 
 __all__ = ["Cells", "gather", "scatter", "segments"]
 
@@ -82,12 +83,24 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
         return product(cells, operand, updates)
     if op == "divide":  # by the product, so that the quotient rounds once
         return quotient(cells, wide(operand), wide(updates)).astype(dtype)
+    if op == "fill":
+        return fill(cells, operand, updates)
     assert op == "set"
     return set_(cells, operand, updates)
 
 
-def segments(op: str, cells: Cells, updates, **params):
-    """The updates of each cell reduced to one number, or each by its cell's others."""
+def segments(op: str, cells: Cells, updates, bucket_size=None, **params):
+    """The updates of each cell reduced to one number, or each by its cell's others.
+
+    bucket_size: sums and products of so many rows are formed first.
+    params: those of the op. min, max: `constant`, of what receives nothing. mean:
+      `whole`, whether integers floor. variance, std: `ddof`. normalize: `eps`.
+    """
+    if bucket_size is not None and op in ("add", "multiply"):
+        return _by_buckets(op, cells, updates, bucket_size)
+    if params.pop("whole", False) and jnp.issubdtype(updates.dtype, jnp.integer):
+        nothing = cells.full(0, updates)
+        return scatter(op, cells, nothing, updates, include_self=False)
     if op in _SEGMENTS:
         dtype = updates.dtype
         if not jnp.issubdtype(dtype, jnp.inexact):
@@ -97,10 +110,37 @@ def segments(op: str, cells: Cells, updates, **params):
     if op in ("argmax", "argmin"):
         nothing = math.prod(cells.place.indices.shape[:-1])
         return position(op[3:], cells, updates, nothing)
+    if op in ("any", "all"):
+        updates, op = updates.astype(bool), {"any": "max", "all": "min"}[op]
     if op in ("min", "max"):
-        return extremum(op, cells, None, updates)
+        return _or_constant(cells, extremum(op, cells, None, updates), **params)
     operand = cells.full(identity(op, updates.dtype), updates)
     return scatter(op, cells, operand, updates, **params)
+
+
+def _or_constant(cells: Cells, out, constant=None):
+    """Of segments that receive nothing the constant, if there is one."""
+    if constant is None:
+        return out
+    return jnp.where(cells.counts() > 0, out, jnp.asarray(constant, out.dtype))
+
+
+def _by_buckets(op: str, cells: Cells, updates, size: int):
+    """Each bucket of rows by itself, then the buckets: rounding errors stay small."""
+    place, first = cells.place, cells.place.indices[..., :1]
+    rows = row_numbers(cells.points(), first[..., 0]).astype(first.dtype)
+    number = lax.expand_dims(rows // jnp.asarray(size, rows.dtype), (rows.ndim,))
+    buckets = -(-math.prod(first.shape) // size)
+    place = place._replace(
+        indices=lax.concatenate([number, place.indices], rows.ndim),
+        dnums=place.dnums._replace(
+            inserted_window_dims=(0, 1), scatter_dims_to_operand_dims=(0, 1)
+        ),
+        operand_shape=(buckets, *place.operand_shape),
+    )
+    parts = segments(op, cells._replace(place=place), wide(updates))
+    total = parts.prod(0) if op == "multiply" else parts.sum(0)
+    return total.astype(updates.dtype)
 
 
 def _add(cells: Cells, operand, updates, scale=None):

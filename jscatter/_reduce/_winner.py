@@ -49,6 +49,29 @@ def _(static, primals, tangents):
     return _xla.common_varying(cells.options.function, out, d_out)
 
 
+def fill(cells: Cells, operand, value):
+    """Set with one value for all updates: nobody has to win."""
+    static = (cells.place.updates_shape, cells.static)
+    return _fill(static, operand, cells.place.indices, value)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _fill(static, operand, indices, value):
+    shape, rest = static
+    return by_lax("set", rest, operand, indices, jnp.broadcast_to(value, shape))
+
+
+@_fill.defjvp
+def _(static, primals, tangents):
+    operand, indices, _ = primals
+    d_operand, _, d_value = tangents
+    shape, rest = static
+    like = jax.ShapeDtypeStruct(shape, operand.dtype)
+    cells = cells_of(rest, operand, indices, like)
+    out, d_out = _fill(static, *primals), cells.cleared(d_operand, d_value)
+    return _xla.common_varying(cells.options.function, out, d_out)
+
+
 def _winners(cells: Cells):
     """The cells with one update each, and whether they receive any."""
     points = cells.points()

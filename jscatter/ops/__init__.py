@@ -7,9 +7,14 @@ num_segments), negative ones included, drops its row. Arguments are arrays, not 
 as in `jax.ops`.
 """
 
+from jscatter.ops._basic import segment_all as segment_all
+from jscatter.ops._basic import segment_any as segment_any
+from jscatter.ops._basic import segment_count as segment_count
 from jscatter.ops._basic import segment_max as segment_max
+from jscatter.ops._basic import segment_max_or_constant as segment_max_or_constant
 from jscatter.ops._basic import segment_mean as segment_mean
 from jscatter.ops._basic import segment_min as segment_min
+from jscatter.ops._basic import segment_min_or_constant as segment_min_or_constant
 from jscatter.ops._basic import segment_prod as segment_prod
 from jscatter.ops._basic import segment_sum as segment_sum
 from jscatter.ops._basic import take as take

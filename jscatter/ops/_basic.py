@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from jscatter import _call
+import numpy as np
+
+from jscatter import _arguments, _call, _validate
 from jscatter._call import Call, Options, SegmentOptions
 from jscatter.ops._shared import segments
 
@@ -32,7 +34,8 @@ def segment_sum(
       num_segments: an int; None takes max + 1, which needs concrete ids.
       indices_are_sorted: a promise.
       unique_indices: a promise.
-      bucket_size: None (other values are not written yet).
+      bucket_size: for accuracy, as in `jax.ops`: sums and products are formed of so
+        many rows first, and then of these. The other reductions take it, and need none.
       mode: see `jscatter.Options`.
       out_sharding: None (other values are not written yet).
       **options: see `jscatter.Options`.
@@ -159,6 +162,158 @@ def segment_mean(
     promises = (indices_are_sorted, unique_indices)
     tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
     return segments("segment_mean", "mean", data, segment_ids, *tail)
+
+
+def segment_any(
+    data,
+    segment_ids,
+    num_segments=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    bucket_size=None,
+    mode=None,
+    out_sharding=None,
+    **options: Unpack[SegmentOptions],
+):
+    """Whether any row of each segment is true: not 0. An empty one is False.
+
+    Args, Returns, Raises: as `segment_sum`; the result's dtype is bool.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> ids = jnp.array([0, 0, 2])
+    >>> js.ops.segment_any(jnp.array([0, 2, 0]), ids, 3).tolist()
+    [True, False, False]
+    """
+    promises = (indices_are_sorted, unique_indices)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_any", "any", data, segment_ids, *tail)
+
+
+def segment_all(
+    data,
+    segment_ids,
+    num_segments=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    bucket_size=None,
+    mode=None,
+    out_sharding=None,
+    **options: Unpack[SegmentOptions],
+):
+    """Whether all rows of each segment are true: not 0. An empty one is True.
+
+    Args, Returns, Raises: as `segment_sum`; the result's dtype is bool.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> ids = jnp.array([0, 0, 2])
+    >>> js.ops.segment_all(jnp.array([1, 2, 0]), ids, 3).tolist()
+    [True, True, False]
+    """
+    promises = (indices_are_sorted, unique_indices)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments("segment_all", "all", data, segment_ids, *tail)
+
+
+def segment_max_or_constant(
+    data,
+    segment_ids,
+    num_segments=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    bucket_size=None,
+    mode=None,
+    out_sharding=None,
+    *,
+    constant=0,
+    **options: Unpack[SegmentOptions],
+):
+    """As `segment_max`, but an empty segment is `constant`.
+
+    The rule of `jraph.segment_max_or_constant`, except that a segment is empty when it
+    has no rows: one whose maximum is infinite keeps it. `constant` is a static number
+    that fits the dtype. Other Args, Returns, Raises: as `segment_sum`.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> ids = jnp.array([0, 0, 2])
+    >>> data = jnp.array([1.0, 2, 3])
+    >>> js.ops.segment_max_or_constant(data, ids, 3, constant=-1).tolist()
+    [2.0, -1.0, 3.0]
+    """
+    function = "ops.segment_max_or_constant"
+    constant = _validate.constant(function, "constant", constant)
+    promises = (indices_are_sorted, unique_indices)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments(
+        "segment_max_or_constant", "max", data, segment_ids, *tail, constant=constant
+    )
+
+
+def segment_min_or_constant(
+    data,
+    segment_ids,
+    num_segments=None,
+    indices_are_sorted=False,
+    unique_indices=False,
+    bucket_size=None,
+    mode=None,
+    out_sharding=None,
+    *,
+    constant=0,
+    **options: Unpack[SegmentOptions],
+):
+    """As `segment_min`, but an empty segment is `constant`.
+
+    The rule of `jraph.segment_min_or_constant`, except that a segment is empty when it
+    has no rows: one whose minimum is infinite keeps it. `constant` is a static number
+    that fits the dtype. Other Args, Returns, Raises: as `segment_sum`.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> ids = jnp.array([0, 0, 2])
+    >>> data = jnp.array([1.0, 2, 3])
+    >>> js.ops.segment_min_or_constant(data, ids, 3, constant=-1).tolist()
+    [1.0, -1.0, 3.0]
+    """
+    function = "ops.segment_min_or_constant"
+    constant = _validate.constant(function, "constant", constant)
+    promises = (indices_are_sorted, unique_indices)
+    tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
+    return segments(
+        "segment_min_or_constant", "min", data, segment_ids, *tail, constant=constant
+    )
+
+
+def segment_count(segment_ids, num_segments=None, **options: Unpack[Options]):
+    """The number of rows of each segment: int32. The rule of `numpy.bincount`.
+
+    Ids outside are not counted. Sizes of groups (mixture of experts), degrees of nodes.
+
+    Args:
+      segment_ids: integers of any rank.
+      num_segments: an int; None takes max + 1, which needs concrete ids.
+      **options: see `jscatter.Options`.
+
+    Returns:
+      int32 `[num_segments]`.
+
+    Raises:
+      TypeError: an argument's kind or dtype; a traced `num_segments`.
+      ValueError: no `num_segments` under a trace.
+
+    >>> import jax.numpy as jnp
+    >>> import jscatter as js
+    >>> js.ops.segment_count(jnp.array([0, 0, 2, -1]), 3).tolist()
+    [2, 0, 1]
+    """
+    function, names = "ops.segment_count", ("num_segments", "segment_ids", "data")
+    ids = ("segment_ids", segment_ids)
+    size = _arguments.size(function, "num_segments", num_segments, *ids, lists=False)
+    call = Call(function, names, "segments", "add", shape=(size,), lists=False)
+    call = call._replace(scalar_updates=True)
+    return _call.run(call, None, segment_ids, np.int32(1), given=options)
 
 
 def take(table, ids, **options: Unpack[Options]):
