@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AxisType, NamedSharding
 
-from jscatter import _arguments, _canonical, _reduce, _validate, _xla
+from jscatter import _arguments, _canonical, _checks, _reduce, _validate, _xla
 from jscatter._scatter import DROP, PROMISE
 from jscatter._scatter import Options as PrimitiveOptions
 
@@ -42,8 +42,11 @@ class Options(SegmentOptions, total=False):
 
     mode: what an index outside its axis does. "drop" (default; None and "fill" mean the
       same): a scatter does not apply the update, a gather reads 0. "clip": the index is
-      moved into range. "promise_in_bounds": undefined if there is one. Also the members
-      of `jax.lax.GatherScatterMode`. ("error" is not written yet.)
+      moved into range. "promise_in_bounds": undefined if there is one. "error":
+      IndexError, which also checks the promises below; where the indices are traced, a
+      `checkify.debug_check`, which `checkify.checkify` reports and everything else,
+      `jax.export` too, leaves out (JAX cannot serialise an export that has left one
+      out). Also the members of `jax.lax.GatherScatterMode`.
     wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
       negative index is outside.
     indices_are_sorted: a promise about the indices as given; undefined when broken.
@@ -118,7 +121,7 @@ def run(call: Call, operand, indices, updates=None, *, scale=None, given: Option
     """
     if given:
         call = call._replace(options=_settings(call.function, given))
-    seen, has_operand = _arguments.seen, call.shape is None
+    seen, has_operand, as_given = _arguments.seen, call.shape is None, indices
     if has_operand and type(operand) not in seen:
         operand = _value(call, call.names[0], operand)
     if type(indices) not in seen:
@@ -128,6 +131,15 @@ def run(call: Call, operand, indices, updates=None, *, scale=None, given: Option
         updates = _value(call, call.names[2], updates, operand if has_operand else None)
     if scale is not None:
         scale = _value(call, "alpha", scale, operand)
+    if call.options.mode == "error" and not isinstance(indices, jax.core.Tracer):
+        call, checked = call._replace(options=call.options._replace(mode="drop")), call
+        out = compiled(
+            call, operand, indices, updates, scale
+        )  # says what else is wrong
+        shape = operand.shape if has_operand else call.shape
+        place = _checks.place(checked, shape, indices.ndim)
+        _checks.concrete(place, as_given, call.form == "nd")
+        return out
     return compiled(call, operand, indices, updates, scale)
 
 
@@ -167,8 +179,6 @@ def _settings(function: str, given: Options) -> Settings:
     implementation = _validate.one_of(
         function, "implementation", given.get("implementation"), (None, "xla", "pallas")
     )
-    if mode == "error":
-        _validate.not_yet(function, "`mode`", mode)
     deterministic = given.get("deterministic", False)
     if isinstance(deterministic, str):
         _validate.one_of(function, "deterministic", deterministic, ("exact",))
@@ -224,6 +234,9 @@ def _traced(call: Call, operand, indices, updates, scale):
     operand, updates = (x if x is None else jnp.asarray(x) for x in (operand, updates))
     call, operand, updates = _agree(call, operand, indices, updates)
     indices = _canonical.widen(indices)
+    if call.options.mode == "error":
+        place = _checks.place(call, operand.shape, indices.ndim)
+        _checks.traced(place, indices, call.form == "nd")
     if call.form == "nd":
         place = _canonical.nd(operand.shape, indices, call.dim)
     elif call.form == "along":

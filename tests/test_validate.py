@@ -487,13 +487,6 @@ MISTAKES = [
     (
         js.ops.take,
         (np.zeros(2, F), np.zeros(2, I)),
-        {"mode": "error"},
-        NotImplementedError,
-        "ops.take: `mode` is not written yet; got 'error'.",
-    ),
-    (
-        js.ops.take,
-        (np.zeros(2, F), np.zeros(2, I)),
         {"deterministic": "exact"},
         NotImplementedError,
         "ops.take: `deterministic` is not written yet; got 'exact'.",
