@@ -11,6 +11,7 @@ from jscatter import ops as ops
 from jscatter import pyg as pyg
 from jscatter import tf as tf
 from jscatter._call import Options as Options
+from jscatter._explain import explain as explain
 from jscatter.mint import gather as gather
 from jscatter.mint import index_add as index_add
 from jscatter.mint import index_copy as index_copy

@@ -7,6 +7,7 @@ device is not at hand (`jax.export`, `lower(lowering_platforms=...)`).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -105,6 +106,18 @@ def _unavailable(function, op, platform, reason):
         f"{function}: no Pallas kernel for this {op} on {platform}: {reason};"
         " use implementation=None or 'xla'."
     )
+
+
+_SCOPE = re.compile(
+    r"jscatter\[(?P<function>[^:\]]+): (?P<op>\S+) (?P<form>rows|batched|\d+-d points)"
+    r" (?P<choice>[^,\]]+), (?P<reason>[^\]]*)\]"
+)
+
+
+def read_scope(path: str) -> dict | None:
+    """What `scope` wrote, out of a stack of names; the innermost, and its `start`."""
+    found = [{**m.groupdict(), "start": m.start()} for m in _SCOPE.finditer(path)]
+    return found[-1] if found else None
 
 
 def scope(function: str, op: str, dnums, choice: Choice) -> str:
