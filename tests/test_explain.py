@@ -1,4 +1,4 @@
-"""`explain` against the lowered text itself, with a stand-in kernel as a custom call."""
+"""`explain` against the lowered text, with a stand-in kernel as a custom call."""
 
 import inspect
 import pathlib
