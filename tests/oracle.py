@@ -44,6 +44,23 @@ def sites(form, shape, indices, dim=0, mode="drop", wrap=False):
                     yield (*before, *at, *after), to
 
 
+def lanes(form, indices, dim=0):
+    """The index vectors, as tuples in order, of each lane that promises are made in."""
+    indices = np.asarray(indices)
+    batch = indices.shape[:-1] if form == "nd" else indices.shape
+    out = {}
+    for at in np.ndindex(*batch):
+        if form == "nd":
+            lane, index = at[:dim], tuple(map(int, indices[at]))
+        else:
+            lane, index = (), (int(indices[at]),)
+        if form == "along":
+            d = dim % indices.ndim
+            lane = at[:d] + at[d + 1 :]
+        out.setdefault(lane, []).append(index)
+    return list(out.values())
+
+
 def _bounded(index, sizes, mode, wrap):
     out = []
     for i, n in zip(index, sizes):

@@ -83,24 +83,6 @@ def test_every_function_names_the_first_index_outside(key, in_mode_error):
 # -- promises --------------------------------------------------------------------------
 
 
-def lanes(form, i, dim):
-    """The index vectors of each lane that promises are made in, as lists of tuples."""
-    kind, _, x, _, _ = FORMS[form]
-    if kind == "nd":
-        batch = i.shape[:-1]
-        at = lambda p: tuple(map(int, i[p]))
-        key = lambda p: p[:dim]
-    else:
-        batch = i.shape
-        at = lambda p: (int(i[p]),)
-        drop = dim % len(x.shape)
-        key = (lambda p: p[:drop] + p[drop + 1 :]) if kind == "along" else lambda p: ()
-    out = {}
-    for p in np.ndindex(*batch):
-        out.setdefault(key(p), []).append(at(p))
-    return out.values()
-
-
 def _sorted(kind, dim, i):
     if kind == "along" or (kind == "nd" and dim):
         return np.sort(i, dim)
@@ -134,9 +116,11 @@ def test_promises_are_checked(form, promise):
             i = (np.arange(i.size).reshape(i.shape) % np.max(sizes)).astype(i.dtype)
             i = np.minimum(i, np.asarray(sizes) - 1).astype(i.dtype)
         if promise == "unique_indices":
-            kept = all(len(set(lane)) == len(lane) for lane in lanes(form, i, dim))
+            kept = all(
+                len(set(lane)) == len(lane) for lane in oracle.lanes(kind, i, dim)
+            )
         else:
-            kept = all(lane == sorted(lane) for lane in lanes(form, i, dim))
+            kept = all(lane == sorted(lane) for lane in oracle.lanes(kind, i, dim))
         seen.add(kept)
         said = checked(i)[0].get()
         if kept:

@@ -91,7 +91,7 @@ POOLS = {
 
 
 # For each usual dtype and family; half of it for a rare one: at least 20 in sum.
-EXAMPLES = {"nd": 22, "batched": 4, "along": 22, "rows": 20, "segments": 20}
+EXAMPLES = {"nd": 30, "batched": 8, "along": 30, "rows": 28, "segments": 32}
 if X64:  # fewer dtypes, and some functions take few of them
     EXAMPLES = {family: 2 * n for family, n in EXAMPLES.items()}
 
@@ -316,6 +316,29 @@ def draw_indices(rng, shape, sizes, dtype):
     return np.clip(indices, info.min, info.max).astype(dtype)
 
 
+PROMISES = {"indices_are_sorted", "unique_indices"}
+
+
+def kept_promises(rng, form, i, sizes, dim):
+    """Indices that keep some promises, and all options that promise what they keep."""
+    if rng.random() < 0.5:  # in bounds
+        i = np.clip(i, 0, np.maximum(np.asarray(sizes) - 1, 0)).astype(i.dtype)
+    axis = dim if form == "along" or (form == "nd" and dim) else 0
+    if i.ndim - (form == "nd") == 1 or axis == dim != 0:
+        i = np.sort(i, axis)
+    lanes = oracle.lanes(form, i, dim)
+    sizes = np.broadcast_to(sizes, i.shape[-1:] if form == "nd" else (1,))
+    inside = all(0 <= k < n for lane in lanes for v in lane for k, n in zip(v, sizes))
+    options = {"mode": "drop"}
+    if inside:
+        options["mode"] = rng.choice(["promise_in_bounds", "error"]).item()
+    if all(lane == sorted(lane) for lane in lanes):
+        options["indices_are_sorted"] = True
+    if all(len(set(lane)) == len(lane) for lane in lanes):
+        options["unique_indices"] = True
+    return i, options
+
+
 def refused(op, dtype):
     """Whether rule 5 makes it a TypeError; test_validate has the texts."""
     roots = {"l2_norm", "log_sum_exp", "log_sum", "sum_log"}
@@ -406,7 +429,7 @@ def test_against_loops(family, pytestconfig):
             number = data.draw(st.sampled_from(range(len(POOLS[family]))))
             places = pool(family, name)  # which name it is Hypothesis does not know
             place = places[number % len(places)]
-            mode = data.draw(st.sampled_from(["drop", "drop", "drop", "clip"]))
+            mode = data.draw(st.sampled_from(["drop", "drop", "clip", "promises"]))
             wrap = data.draw(st.booleans())
             index = MINT_INDEX if family in ("along", "rows") else INDEX
             index_dtype = data.draw(st.sampled_from(index))
@@ -422,6 +445,10 @@ def test_against_loops(family, pytestconfig):
                 x = np.zeros_like(x)
             sizes = shape[dim : dim + place[1]] if form == "nd" else shape[dim]
             i = draw_indices(rng, i_shape, sizes, index_dtype)
+            options = dict(mode=mode, wrap_negative_indices=wrap)
+            if mode == "promises":
+                i, options = kept_promises(rng, form, i, sizes, dim)
+                mode, wrap = "drop", False
             where = dict(dim=dim, mode=mode, wrap=wrap)
             if name.endswith("scalar"):
                 u = np.full(i_shape, one(u))
@@ -430,7 +457,6 @@ def test_against_loops(family, pytestconfig):
             if op == "gather" and form == "along":
                 u = u[tuple(slice(n) for n in i_shape)]
 
-            options = dict(mode=mode, wrap_negative_indices=wrap)
             got = fun(x, place, i, u, options)
             want = expected(name, op, family, x, i, u, where | {"form": form})
             check(got, want, op, form, x, i, u, where)
@@ -443,6 +469,7 @@ def test_against_loops(family, pytestconfig):
             seen["duplicates"] += len(set(inside)) < len(inside)
             seen["outside"] += not ((0 <= i) & (i < np.asarray(sizes))).all()
             seen["empty"] += 0 in (x.size, u.size)
+            seen["promises"] += len(options.keys() & PROMISES)
 
         run()
 
@@ -451,8 +478,11 @@ def test_against_loops(family, pytestconfig):
     assert seen["duplicates"] >= seen["all"] / 2
     assert seen["outside"] >= seen["all"] / 3
     assert seen["empty"] >= seen["all"] / 10
+    assert seen["promises"] >= seen["all"] / 10
 
 
 def test_each_dtype_is_met_often_enough():
     assert sum(n // 2 for n in EXAMPLES.values()) >= 20
+    each = [n * len(USUAL) + n // 2 * len(RARE) for n in EXAMPLES.values()]
+    assert sum(each) >= 1500 if X64 else sum(each) >= 2000
     assert all(len(pool) >= 30 for pool in POOLS.values())
