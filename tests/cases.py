@@ -239,7 +239,8 @@ def _cases():
 
         def by_loops(x, i, u):
             if op == "mean":
-                return oracle.scatter(kind, op, 0 * x, i, u, alone, dim=dim)
+                nothing = np.zeros(x.shape, u.dtype)
+                return oracle.scatter(kind, op, nothing, i, u, alone, dim=dim)
             if op not in identity:
                 out = oracle.segments(op, len(x), i, u, u.dtype)
                 return out.astype(u.dtype)  # positions too, to be differentiated

@@ -1,7 +1,7 @@
 """Faults that are put in on purpose: for each a test that must fail.
 
 First the library with one line of it wrong, then plain JAX under our names, where plain
-JAX has another answer. (That the tests pass where nothing is wrong they show themselves.)
+JAX has another answer. That the tests pass when nothing is wrong they show themselves.
 """
 
 import dataclasses
