@@ -50,3 +50,7 @@ collect_ignore = [] if jax.config.jax_enable_x64 else ["test_x64.py"]
 # These need other frameworks; see .ci/run.
 if not os.environ.get("JSCATTER_CONFORMANCE"):
     collect_ignore.append("conformance")
+# These run packages that use JAX's segment functions; likewise. Two are no tests.
+collect_ignore += ["clients/plugin.py", "clients/karate.py"]
+if not os.environ.get("JSCATTER_CLIENTS"):
+    collect_ignore.append("clients")
