@@ -1,5 +1,7 @@
 """Every mistake gets an error of ours that names the function, the rule and the value."""
 
+import inspect
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -756,7 +758,32 @@ GOOD = {  # with one argument taken away each must fail, whatever stands there
     js.pyg.softmax: dict(src=[1.0], index=[0], dim_size=1),
     js.pyg.segment_csr: dict(src=[1.0], indptr=[0, 1], reduce="sum"),
 }
+GOOD |= {
+    getattr(js.tf, f"tensor_scatter_nd_{name}"): GOOD[js.tf.tensor_scatter_nd_add]
+    for name in "sub mul div min max update".split()
+}
+GOOD |= {
+    getattr(js.tf, f"unsorted_segment_{name}"): GOOD[js.tf.unsorted_segment_max]
+    for name in "sum prod min mean sqrt_n".split()
+}
+GOOD |= {
+    getattr(js.ops, f"segment_{name}"): GOOD[js.ops.segment_sum]
+    for name in "prod min max logsumexp softmax log_softmax argmax argmin all".split()
+}
+GOOD[js.ops.segment_std] = GOOD[js.ops.segment_variance]
+GOOD[js.ops.segment_min_or_constant] = GOOD[js.ops.segment_max_or_constant]
 OPTIONS = dict.fromkeys(js.Options.__annotations__)
+
+
+def test_every_public_function_is_here():
+    public = {
+        value
+        for module in (js.tf, js.mint, js.bnns, js.ops, js.pyg)
+        for value in vars(module).values()
+        if inspect.isfunction(value) and value.__module__.startswith(module.__name__)
+        if not value.__name__.startswith("_")
+    }
+    assert public == GOOD.keys()
 
 
 @pytest.mark.parametrize("fun", GOOD, ids=lambda f: f.__name__)
