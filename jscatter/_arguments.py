@@ -34,13 +34,17 @@ def value(function: str, name: str, x, *, lists: bool, dtype=None):
     return _from_numbers(function, name, x, leaves, dtype)
 
 
-def indices(function: str, name: str, x, *, lists: bool):
-    """Integers as an array; what int32 cannot hold (x64 off) stays out of bounds."""
+def indices(function: str, name: str, x, *, lists: bool, narrow: bool = True):
+    """Integers as an array; what int32 cannot hold (x64 off) stays out of bounds.
+
+    narrow: False leaves NumPy's integers as wide as they are.
+    """
+    narrowed = _narrowed if narrow else np.asarray
     x = _array_or_numbers(function, name, x, lists)
     if isinstance(x, jax.Array):
         return x
     if isinstance(x, _NUMPY):
-        return _narrowed(x)
+        return narrowed(x)
     leaves = list(_leaves(x))
     if not leaves:
         return _stacked(function, name, x, lambda x: np.asarray(x, np.int32))
@@ -48,7 +52,7 @@ def indices(function: str, name: str, x, *, lists: bool):
         low, high = -(2**63), 2**63 - 1  # NumPy would make floats of larger ones
         if max(leaves) > high or min(leaves) < low:
             x = _mapped(x, lambda n: min(max(n, low), high))
-        return _narrowed(_stacked(function, name, x, lambda x: np.asarray(x, np.int64)))
+        return narrowed(_stacked(function, name, x, lambda x: np.asarray(x, np.int64)))
     if any(isinstance(leaf, (jax.Array, *_NUMPY)) for leaf in leaves):
         x = _mapped(x, lambda leaf: indices(function, name, leaf, lists=lists))
         return _stacked(function, name, x, jnp.asarray)

@@ -46,7 +46,8 @@ class Options(SegmentOptions, total=False):
       IndexError, which also checks the promises below; where the indices are traced, a
       `checkify.debug_check`, which `checkify.checkify` reports and everything else,
       `jax.export` too, leaves out (JAX cannot serialise an export that has left one
-      out). Also the members of `jax.lax.GatherScatterMode`.
+      out), and which a mesh with Explicit axes has not yet. Also the members of
+      `jax.lax.GatherScatterMode`.
     wrap_negative_indices: True: -1 is the last row, as in NumPy. False (default): a
       negative index is outside.
     indices_are_sorted: a promise about the indices as given; undefined when broken.
@@ -94,6 +95,7 @@ class Call(NamedTuple):
       ids_rank: the rank that ids must have (rows); None: any.
       wide_indices: whether indices must be int32 or int64.
       lists: whether nested lists are taken for arrays.
+      scalar: what the spelling calls the number that it takes beside the arrays.
       params: what else the op is told, as (name, value) pairs.
       options: the normalised options.
     """
@@ -110,11 +112,12 @@ class Call(NamedTuple):
     ids_rank: int | None = 1
     wide_indices: bool = False
     lists: bool = True
+    scalar: str = ""
     params: tuple[tuple[str, Any], ...] = ()
     options: Settings = Settings()
 
 
-def run(call: Call, operand, indices, updates=None, *, scale=None, given: Options):
+def run(call: Call, operand, indices, updates=None, *, scalar=None, given: Options):
     """Runs a call. `given`: the options as the user wrote them.
 
     operand: ignored where the call has a `shape`. updates: ignored for gathers.
@@ -129,18 +132,24 @@ def run(call: Call, operand, indices, updates=None, *, scale=None, given: Option
         indices = _arguments.indices(call.function, name, indices, lists=lists)
     if call.op != "gather" and type(updates) not in seen:
         updates = _value(call, call.names[2], updates, operand if has_operand else None)
-    if scale is not None:
-        scale = _value(call, "alpha", scale, operand)
+    if scalar is not None:
+        scalar = _value(call, call.scalar, scalar, operand if has_operand else updates)
     if call.options.mode == "error" and not isinstance(indices, jax.core.Tracer):
-        call, checked = call._replace(options=call.options._replace(mode="drop")), call
-        out = compiled(
-            call, operand, indices, updates, scale
-        )  # says what else is wrong
+        # Without the promises, which may be broken. It says what else is wrong.
+        plain = call.options._replace(
+            mode="drop", indices_are_sorted=False, unique_indices=False
+        )
+        plain = call._replace(options=plain)
+        out = compiled(plain, operand, indices, updates, scalar)
         shape = operand.shape if has_operand else call.shape
-        place = _checks.place(checked, shape, indices.ndim)
+        place = _checks.place(call, shape, indices.ndim)
+        name, lists = call.names[1], call.lists
+        as_given = _arguments.indices(
+            call.function, name, as_given, lists=lists, narrow=False
+        )
         _checks.concrete(place, as_given, call.form == "nd")
         return out
-    return compiled(call, operand, indices, updates, scale)
+    return compiled(call, operand, indices, updates, scalar)
 
 
 def _value(call: Call, name: str, x, like=None):
@@ -199,9 +208,9 @@ def _settings(function: str, given: Options) -> Settings:
 # -- inside jit ------------------------------------------------------------------------
 
 
-def jscatter(call: Call, operand, indices, updates, scale):
+def jscatter(call: Call, operand, indices, updates, scalar):
     """Validates, makes the form, reduces. Profiles show the name: jit(jscatter)."""
-    arrays = (operand, indices, updates, scale)
+    arrays = (operand, indices, updates, scalar)
     out_sharding = call.options.out_sharding
     if out_sharding is None:
         return _traced(call, *arrays)
@@ -229,7 +238,7 @@ _EARLY: Any = jax.Inline.JAX_EARLY if hasattr(jax, "Inline") else True
 compiled = jax.jit(jscatter, static_argnums=0, inline=_EARLY)
 
 
-def _traced(call: Call, operand, indices, updates, scale):
+def _traced(call: Call, operand, indices, updates, scalar):
     indices = jnp.asarray(indices)
     operand, updates = (x if x is None else jnp.asarray(x) for x in (operand, updates))
     call, operand, updates = _agree(call, operand, indices, updates)
@@ -249,11 +258,13 @@ def _traced(call: Call, operand, indices, updates, scale):
     params = dict(call.params)
     if call.op == "gather":
         return _reduce.gather(cells, operand)
+    if scalar is not None:
+        name, like = call.scalar, updates if call.shape is not None else operand
+        scalar = _validate.scalar(call.function, name, jnp.asarray(scalar), like)
+        params["scale" if name == "alpha" else name] = scalar
     if isinstance(operand, jax.ShapeDtypeStruct):
         out = _reduce.segments(call.op, cells, updates, **params)
         return out.reshape(shape) if call.form == "nd" else out
-    if scale is not None:
-        params["scale"] = _validate.scale(call.function, jnp.asarray(scale), operand)
     out = _reduce.scatter(call.op, cells, operand, updates, **params)
     return out if out.shape == shape else out.reshape(shape)
 
@@ -308,8 +319,6 @@ def _agree(call: Call, operand, indices, updates):
         _validate.value_dtype(function, target, operand)
         updates = _validate.same_dtype(function, names, operand, updates)
     _validate.op_dtype(function, call.op, update, updates)
-    if (constant := dict(call.params).get("constant")) is not None:
-        _validate.fits(function, "constant", constant, updates)
     return call, operand, updates
 
 

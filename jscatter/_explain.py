@@ -16,10 +16,14 @@ import jax
 from jscatter import _select, _validate
 
 _PLATFORMS = (None, "cpu", "gpu", "cuda", "rocm", "tpu")
-_OPERATIONS = ("stablehlo.scatter", "stablehlo.gather", "stablehlo.dynamic_gather")
+_OPERATIONS = [
+    f"stablehlo.{name}"
+    for name in ("scatter", "gather", "dynamic_gather", "select_and_scatter")
+]
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _FRAME = re.compile(r'\("([^"]+)":(\d+):\d+')
-_TYPE = re.compile(r"tensor<((?:[\d?]+x)*)([^,>]+)")
+_TYPE = re.compile(r"tensor<((?:[\d?]+x)*)(complex<\w+>|\w+)")
+_CALL = "stablehlo.custom_call"
 _NOT_OURS = "not jscatter's"
 
 
@@ -81,8 +85,8 @@ def explain(fun, *args, platform: str | None = None) -> Explanation:
     """Every scatter and gather in `fun`: what runs it on a platform, and why.
 
     The program is traced and lowered, not run; loops, branches, jitted functions and
-    derivatives are looked into. What is not jscatter's is listed too. One in a loop
-    stands there once.
+    derivatives are looked into. What is not jscatter's is listed too. One in a loop, or
+    in a jitted function that is called twice, stands there once.
 
     Args:
       fun: a function of `args`; jitted or not.
@@ -111,27 +115,38 @@ def explain(fun, *args, platform: str | None = None) -> Explanation:
         _validate.fail(TypeError, "explain", "`fun` must be callable", fun=fun)
     platform = _validate.one_of("explain", "platform", platform, _PLATFORMS)
     platform = "cuda" if platform == "gpu" else platform
-    jitted: Any = fun if hasattr(fun, "trace") else jax.jit(fun)
+    jitted: Any = fun if type(fun) is type(jax.jit(abs)) else jax.jit(fun)
     chosen = {} if platform is None else {"lowering_platforms": (platform,)}
     lowered = jitted.trace(*args).lower(**chosen)
     module = lowered.compiler_ir("stablehlo").operation
-    return Explanation(platform or jax.default_backend(), tuple(_rows(module)))
+    rows, called, seen = [], set(), set()
+    for path, name, row in _found(module):
+        scope = path if row.function and row.implementation != "xla" else ""
+        if scope and name == _CALL:
+            called.add(scope)
+        elif scope and scope in seen:
+            continue
+        seen.add(scope)
+        rows.append((scope, name, row))
+    # A kernel is a custom call, and what else it lowers to a part of it; one without a
+    # custom call (an interpreted one) is known by the first of its operations.
+    kept = [row for scope, name, row in rows if scope not in called or name == _CALL]
+    return Explanation(platform or jax.default_backend(), tuple(kept))
 
 
-def _rows(op: Any) -> Iterator[Row]:
+def _found(op: Any) -> Iterator[tuple[str, str, Row]]:
+    """Of each scatter, gather and operation of a kernel the scope, name and row."""
     name = op.operation.name
-    if name in _OPERATIONS or name == "stablehlo.custom_call":
-        location = str(op.location)
-        path, frames = _split(location)
-        scope = _select.read_scope(path)
-        kernel = scope is not None and scope["choice"] != "xla"
-        # A kernel is a custom call; whatever else it lowers to is a part of it.
-        if kernel == (name == "stablehlo.custom_call"):
-            yield _row(op, name, path, frames, scope)
+    path, frames = _split(str(op.location))
+    scope = _select.read_scope(path)
+    kernel = scope is not None and scope["choice"] != "xla"
+    if (name in _OPERATIONS or kernel) and len(op.results):
+        end = path[: scope["end"]] if scope else ""
+        yield end, name, _row(op, name, path, frames, scope)
     for region in op.regions:
         for block in region:
             for child in block:
-                yield from _rows(child)
+                yield from _found(child)
 
 
 def _row(op, name, path, frames, scope) -> Row:
@@ -180,7 +195,7 @@ def _under(path: str) -> str:
 
 def _shapes(op, name) -> str:
     operands, result = [_type(o.type) for o in op.operands], _type(op.results[0].type)
-    if name == "stablehlo.custom_call":
+    if name not in _OPERATIONS:
         return f"{', '.join(operands)} -> {result}"
     if name == "stablehlo.scatter":
         return f"{operands[0]} <- {operands[2]}"

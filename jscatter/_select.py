@@ -115,12 +115,14 @@ _SCOPE = re.compile(
 
 
 def read_scope(path: str) -> dict | None:
-    """What `scope` wrote, out of a stack of names; the innermost, and its `start`."""
-    found = [{**m.groupdict(), "start": m.start()} for m in _SCOPE.finditer(path)]
+    """What `scope` wrote, out of a stack of names: the innermost, and its span."""
+    spans = lambda m: {"start": m.start(), "end": m.end()}
+    found = [m.groupdict() | spans(m) for m in _SCOPE.finditer(path)]
     return found[-1] if found else None
 
 
 def scope(function: str, op: str, dnums, choice: Choice) -> str:
     """The scope that profiles and the lowered text show: form, choice and reason."""
     form = _scatter.kind(dnums)
-    return f"jscatter[{function}: {op} {form} {choice.name}, {choice.reason}]"
+    reason = choice.reason.replace("[", "(").replace("]", ")")  # for `read_scope`
+    return f"jscatter[{function}: {op} {form} {choice.name}, {reason}]"

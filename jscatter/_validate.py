@@ -128,7 +128,7 @@ def integer(function: str, name: str, value) -> int:
         fail(TypeError, function, rule, **{name: value})
     if value < 0:
         fail(ValueError, function, f"`{name}` must not be negative", **{name: value})
-    return int(value)
+    return min(int(value), np.iinfo(np.int32).max)  # nothing counts further
 
 
 def positive_integer(function: str, name: str, value) -> int:
@@ -153,15 +153,11 @@ def number(function: str, name: str, value) -> float:
     if isinstance(value, bool) or not isinstance(value, _REAL_NUMBER):
         rule = f"`{name}` must be a number, and static"
         fail(TypeError, function, rule, **{name: value})
-    return float(value)
-
-
-def constant(function: str, name: str, value):
-    """A static real number or bool, as Python has it."""
-    if not isinstance(value, _REAL_NUMBER | np.bool_):
-        rule = f"`{name}` must be a number or bool, and static"
-        fail(TypeError, function, rule, **{name: value})
-    return value.item() if isinstance(value, np.generic) else value
+    try:
+        return float(value)
+    except OverflowError:
+        rule = f"`{name}` must be a number that a float holds"
+        raise ValueError(f"{function}: {rule}.") from None
 
 
 def one_of(function: str, name: str, value, allowed: tuple):
@@ -335,30 +331,14 @@ def same_dtype(function, names, operand, updates):
     fail(TypeError, function, rule, **{names[2]: updates, names[0]: operand})
 
 
-def fits(function, name, value, like):
-    """A Python number that the dtype of `like` holds, as near as floats come."""
-    dtype = like.dtype
-    if jnp.issubdtype(dtype, jnp.inexact):
-        return
-    info = None if dtype.kind == "b" else jnp.iinfo(dtype)
-    low, high = (info.min, info.max) if info else (0, 1)
-    if value != value or not low <= value <= high or int(value) != value:
-        fail(TypeError, function, f"`{name}` must fit {dtype}", **{name: value})
-
-
-def scale(function, value, operand):
-    """`alpha`: a number of no higher kind than the operand's."""
-    value_dtype(function, "alpha", value)
+def scalar(function, name, value, like):
+    """`alpha`, `constant`: one number, of no higher kind than the array's."""
+    value_dtype(function, name, value)
     if value.ndim:
-        fail(ValueError, function, "`alpha` must be a scalar", alpha=value)
-    if _kind(value) > _kind(operand):
-        fail(
-            TypeError,
-            function,
-            "`alpha` must fit the dtype",
-            alpha=value,
-            input=operand,
-        )
+        fail(ValueError, function, f"`{name}` must be a scalar", **{name: value})
+    if _kind(value) > _kind(like):
+        rule = f"`{name}` must fit {like.dtype}"
+        fail(TypeError, function, rule, **{name: value})
     return value
 
 

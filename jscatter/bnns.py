@@ -241,7 +241,8 @@ def _op(function, op, filter_params, epsilon):
 
 def _along(call, operand, indices, updates, options):
     """Of rank 1 the indices name slices, else elements."""
-    indices = _arguments.indices(call.function, "indices", indices, lists=True)
+    wide = dict(lists=True, narrow=False)  # `run` narrows, and may report them
+    indices = _arguments.indices(call.function, "indices", indices, **wide)
     call = call._replace(form="rows" if indices.ndim == 1 else "along")
     return _call.run(call, operand, indices, updates, given=options)
 

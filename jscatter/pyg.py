@@ -61,7 +61,8 @@ def scatter(
     op = _op(function, reduce)
     dim = _validate.dim(function, "dim", dim)
     src = _arguments.value(function, "src", src, lists=True)
-    index = _arguments.indices(function, "index", index, lists=True)
+    wide = dict(lists=True, narrow=False)  # `run` narrows, and may report them
+    index = _arguments.indices(function, "index", index, **wide)
     shape = np.shape(src)
     if not shape:
         _validate.fail(ValueError, function, "`src` must have rank 1 or more", src=src)
@@ -172,4 +173,5 @@ def _broadcast(function, index, src, dim):
         _validate.fail(ValueError, function, rule, index=index, src=src, dim=dim)
     if index.ndim == 1 or seen == shape == index.shape:
         return index
-    return jnp.broadcast_to(jnp.reshape(index, seen), shape)
+    xp = np if isinstance(index, np.ndarray) else jnp
+    return xp.broadcast_to(xp.reshape(index, seen), shape)

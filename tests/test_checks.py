@@ -10,6 +10,8 @@ import oracle
 import pytest
 from cases import CASES
 from jax.experimental import checkify
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jscatter as js
 
@@ -190,6 +192,42 @@ def test_lists_and_wrapping():
     assert kept.tolist() == [1, 3]
 
 
+def test_promises_are_about_the_indices_as_given():
+    """-1 stands before 0 and is not 5, whatever row it wraps to."""
+    x = jnp.zeros(6)
+    options = dict(mode="error", wrap_negative_indices=True)
+    take = lambda ids, **o: js.ops.take(x, np.array(ids), **options, **o)
+    take([-1, 0, 1], indices_are_sorted=True)
+    take([-1, 5], unique_indices=True)
+    with pytest.raises(IndexError, match="got -1 at position 2 after a larger one"):
+        take([0, 1, -1], indices_are_sorted=True)
+    traced = lambda i: js.ops.take(x, i, indices_are_sorted=True, **options)
+    assert reports(traced, np.array([-1, 0, 1]))[0] is None
+    assert "sorted" in reports(traced, np.array([0, 1, -1]))[0]
+
+
+class Wrapped:
+    def __jax_array__(self):
+        return jnp.array([0, 9])
+
+
+def test_indices_in_other_clothes():
+    with pytest.raises(IndexError, match="got 9 at position 1"):
+        js.ops.take(jnp.zeros(3), Wrapped(), mode="error")
+    with pytest.raises(IndexError, match=r"got \[9223372036854775807\] at position 0"):
+        js.tf.gather_nd([1.0, 2.0], [[2**70]], mode="error")
+    far = np.array([0, 2**40])
+    for call in (
+        lambda: js.pyg.scatter([1.0, 2.0], far, dim_size=3, mode="error"),
+        lambda: js.bnns.gather(0, [1.0, 2.0], far, mode="error"),
+        lambda: js.pyg.scatter(
+            np.ones((2, 2), F), far[:, None], 0, dim_size=3, mode="error"
+        ),
+    ):
+        with pytest.raises(IndexError, match=f"got {2**40} at position"):
+            call()
+
+
 def test_other_mistakes_come_first():
     with pytest.raises(TypeError, match="dtype of `input`"):
         js.mint.index_add(np.zeros(2, F), 0, [5], np.zeros(1, I), mode="error")
@@ -228,6 +266,26 @@ def test_checkify_reports_under(name):
     assert reports(f, x, GOOD)[0] is None
     # Without checkify it is dropped, silently: so says the documentation.
     assert np.isfinite(jax.jit(f)(x, BAD)).all()
+
+
+def test_an_explicit_mesh_is_refused():
+    """JAX's own rule for a check under vmap fails on a sharded batch."""
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        ids = jax.device_put(np.zeros((4, 3), I), NamedSharding(mesh, P("x")))
+        f = lambda i: js.ops.segment_count(i, 4, mode="error")
+        with pytest.raises(
+            NotImplementedError, match="^ops.segment_count: mode='error"
+        ):
+            jax.jit(jax.vmap(f))(ids)
+        assert f(np.asarray(ids)).tolist() == [12, 0, 0, 0]  # these are concrete
+
+
+def test_more_rows_than_the_indices_can_name():
+    rows = jax.ShapeDtypeStruct((200, 2), F)
+    ids = jax.ShapeDtypeStruct((3,), np.int8)
+    f = lambda x, i: js.ops.take(x, i, mode="error")
+    assert jax.eval_shape(f, rows, ids).shape == (3, 2)
 
 
 def test_a_concrete_index_inside_a_jit():

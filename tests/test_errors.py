@@ -63,6 +63,13 @@ def with_symbols(shape):
     return jax.eval_shape(lambda x, i: js.ops.segment_sum(x, i, shape(n)), x, ids)
 
 
+def checked_on_a_mesh():
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(mesh):
+        ids = jax.device_put(IDS, jax.P("x"))
+        return jax.jit(lambda i: js.ops.segment_count(i, 2, mode="error"))(ids)
+
+
 X, IDS = np.ones(2, F), np.zeros(2, I)
 # What the list of test_validate has not.
 MORE = [
@@ -88,6 +95,7 @@ MORE = [
     lambda: js.ops.take(X, IDS, mode="error", unique_indices=True),
     lambda: js.mint.index_add(X, 0, IDS, X, implementation="pallas"),
     on_a_mesh,
+    checked_on_a_mesh,
     lambda: js.mint.index_add(np.zeros(2, np.int8), 0, IDS, [300, 1]),
     lambda: js.mint.index_add(X, 0, IDS, X, alpha=None),
     lambda: js.bnns.scatter_nd(2.5, X, IDS[:, None], X),
@@ -129,11 +137,20 @@ def test_the_catalogue_is_what_is_raised():
 # -- by property -----------------------------------------------------------------------
 
 STATIC = "dim axis shape num_segments dim_size reduce include_self op ddof eps".split()
-STATIC += ["constant", "batch_dims", "epsilon", "filter_params", "name", *OPTIONS]
+STATIC += [
+    "bucket_size",
+    "constant",
+    "batch_dims",
+    "epsilon",
+    "filter_params",
+    "name",
+    *OPTIONS,
+]
 SHAPES = [(), (0,), (1,), (2,), (3,), (1, 1), (2, 2), (2, 3), (1, 1, 1), (0, 2)]
 DTYPES = "bool int8 uint8 int32 uint32 float16 bfloat16 float32 complex64".split()
 DTYPES += ["float8_e8m0fnu", "float8_e4m3fn", "int4"]
-NUMBERS = [0, 1, -1, 2, 3, -4, 2**31, -(2**40), True, 0.5, float("nan"), 1j]
+NUMBERS = [0, 1, -1, 2, 3, -4, 2**31, -(2**40), 10**400, True, 0.5, 1j]
+NUMBERS += [float("nan"), float("inf")]
 WORDS = ["sum", "mean", "prod", "amax", "none", "arg_max", "log_sum", "clip", "error"]
 WORDS += ["drop", "pallas", "xla", "exact", "mul", ""]
 

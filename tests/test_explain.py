@@ -116,6 +116,41 @@ def test_it_says_what_the_text_holds(name, platform):
         assert found.rows[0].reason == "dtype int32"
 
 
+def test_a_kernel_without_a_custom_call(platform, monkeypatch):
+    """One row, with its reason, brackets and all but these."""
+    run = lambda operand, indices, updates, **_: operand + updates[:6] * 2
+    supports = lambda *_, **__: "rows [4, 3] are few"
+    other = _select.Kernel("other", run, supports)
+    row = _select.Kernel("stand-in", run, lambda *_, **__: None)
+    table = {("scatter_add", platform): (row,)}
+    monkeypatch.setattr(_select, "KERNELS", table)
+    (found,) = js.explain(add, X, U, platform=platform).rows
+    assert (found.implementation, found.reason) == ("stand-in", "asked for")
+    jax.clear_caches()
+    monkeypatch.setattr(_select, "KERNELS", {("scatter_add", platform): (other,)})
+    f = lambda x, u: js.mint.index_add(x, 0, IDS, u)
+    (found,) = js.explain(f, X, U, platform=platform).rows
+    assert found.reason == "rows (4, 3) are few"
+
+
+def test_other_scatters_and_types():
+    pool = lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID").sum()
+    (row,) = js.explain(jax.grad(pool), np.ones(6, F)).rows
+    assert row.operation.startswith("select_and_scatter") and not row.function
+    z = np.ones(3, np.complex64)
+    (row,) = js.explain(lambda z: js.ops.segment_sum(z, np.zeros(3, int), 2), z).rows
+    assert row.shapes == "complex<f32>[2] <- complex<f32>[3]"
+
+    class Traces:
+        def trace(self):
+            raise AssertionError
+
+        def __call__(self, x):
+            return js.ops.take(x, IDS)
+
+    assert len(js.explain(Traces(), X).rows) == 1
+
+
 def test_reductions_and_derivatives(platform):
     f = jax.grad(lambda x: js.ops.segment_max(x, IDS, 6).sum())
     rows = js.explain(f, U, platform=platform).rows

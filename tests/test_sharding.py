@@ -434,6 +434,18 @@ def test_explicit_out_sharding(explicit):
     same(hvp, want)
 
 
+def test_fill_of_sharded_features():
+    m = mesh(4, explicit=True)
+    with jax.set_mesh(m):
+        x = jax.device_put(np.ones((8, 4), np.float32), NamedSharding(m, P(None, "x")))
+        f = lambda x, v: js.mint.index_fill(x, 0, np.array([1, 2, 1]), v)
+        out = jax.jit(f)(x, np.float32(3))
+        assert jax.typeof(out).sharding.spec == P(None, "x")
+        dx, dv = jax.grad(lambda *a: f(*a).sum(), (0, 1))(x, np.float32(3))
+    assert np.asarray(out)[:, 0].tolist() == [1, 3, 3, 1, 1, 1, 1, 1]
+    assert dv == 8 and np.asarray(dx)[:, 3].tolist() == [1, 0, 0, 1, 1, 1, 1, 1]
+
+
 def test_reduced_types_are_refused():
     m = mesh(4, 2, explicit=True)
     with jax.set_mesh(m):

@@ -22,6 +22,8 @@ def test_buckets_keep_sums_accurate():
     error = lambda out: abs(float(out[0]) - exact) / exact
     assert error(js.ops.segment_sum(x, ids, 1)) > 1e-3
     assert error(js.ops.segment_sum(x, ids, 1, bucket_size=1000)) < 1e-4
+    mean = js.ops.segment_mean(x, ids, 1, bucket_size=1000)
+    assert error(mean * len(x)) < 1e-4
     plain = jax.ops.segment_sum(x, ids, 1, bucket_size=1000)
     assert error(plain) < 1e-4
 
@@ -52,6 +54,10 @@ def test_buckets_of_any_size(size):
     assert one[0] == 4992
     yes = js.ops.segment_sum(np.ones(5, bool), ids, 3, bucket_size=2)
     assert yes.tolist() == [True, False, True]
+    four = js.ops.segment_sum(jnp.ones(5, "int4"), ids, 3, bucket_size=2)
+    assert four.tolist() == [2, 0, 2]
+    more = js.ops.segment_sum(np.ones(5, I), ids, 3, bucket_size=2**40)
+    assert more.tolist() == [2, 0, 2]
     none = js.ops.segment_prod(x[:0], ids[:0], 2, bucket_size=size)
     assert none.tolist() == [[1, 1]] * 2
 
@@ -68,6 +74,11 @@ def test_a_constant_stands_for_what_is_empty():
     assert f(x).tolist() == [-jnp.inf, 7.5, 3.0]
     g = jax.grad(lambda x: f(x)[1:].sum())(x)
     assert g.tolist() == [0, 1, 0]
+    g = jax.grad(lambda c: js.ops.segment_max_or_constant(x, ids, 3, constant=c)[1])
+    assert g(2.5) == 1
+    for zero in (0.0, -0.0):  # equal, and yet two
+        out = js.ops.segment_max_or_constant(x, ids, 3, constant=zero)
+        assert np.signbit(out[1]) == np.signbit(zero)
     ints = js.ops.segment_min_or_constant(np.array([5], np.int8), ids[:1], 2)
     assert ints.dtype == np.int8 and ints.tolist() == [5, 0]
     bools = js.ops.segment_max_or_constant(np.array([False]), ids[:1], 2, constant=True)

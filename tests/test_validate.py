@@ -309,7 +309,7 @@ MISTAKES = [
         ([1, 2], 0, [0], [1]),
         {"alpha": 0.5},
         TypeError,
-        "mint.index_add: `alpha` must fit the dtype; got alpha float32[], input int32[2].",
+        "mint.index_add: `alpha` must fit int32; got alpha float32[].",
     ),
     # options and names
     (
@@ -521,13 +521,14 @@ MISTAKES = [
         (np.zeros(2, I), np.zeros(2, I), 2),
         {"constant": 0.5},
         TypeError,
-        "ops.segment_max_or_constant: `constant` must fit int32; got constant 0.5.",
+        "ops.segment_max_or_constant: `constant` must fit int32; got constant"
+        " float32[].",
     ),
     (
         js.ops.segment_min_or_constant,
         (np.zeros(2, np.uint8), np.zeros(2, I), 2),
         {"constant": 256},
-        TypeError,
+        ValueError,
         "ops.segment_min_or_constant: `constant` must fit uint8; got constant 256.",
     ),
     (
@@ -535,8 +536,14 @@ MISTAKES = [
         (np.zeros(2, F), np.zeros(2, I), 2),
         {"constant": None},
         TypeError,
-        "ops.segment_max_or_constant: `constant` must be a number or bool, and static;"
-        " got constant None.",
+        "ops.segment_max_or_constant: `constant` must be a number; got constant None.",
+    ),
+    (
+        js.ops.segment_normalize,
+        (np.zeros(2, F), np.zeros(2, I), 2),
+        {"eps": 10**400},
+        ValueError,
+        "ops.segment_normalize: `eps` must be a number that a float holds.",
     ),
     (
         js.ops.segment_count,
@@ -728,7 +735,10 @@ GOOD = {  # with one argument taken away each must fail, whatever stands there
     js.bnns.scatter_nd: dict(op="sum", input=[1.0], indices=[[0]], output=[1.0]),
     js.bnns.gather_nd: dict(input=[1.0], indices=[[0]]),
     js.ops.segment_sum: dict(
-        data=np.ones(1, F), segment_ids=np.zeros(1, I), num_segments=1
+        data=np.ones(1, F),
+        segment_ids=np.zeros(1, I),
+        num_segments=1,
+        bucket_size=3,
     ),
     js.ops.segment_mean: dict(data=np.ones(1, F), segment_ids=np.zeros(1, I)),
     js.ops.segment_variance: dict(
@@ -773,6 +783,7 @@ GOOD |= {
 GOOD[js.ops.segment_std] = GOOD[js.ops.segment_variance]
 GOOD[js.ops.segment_min_or_constant] = GOOD[js.ops.segment_max_or_constant]
 OPTIONS = dict.fromkeys(js.Options.__annotations__)
+MAY_BE_NONE = ("num_segments", "dim_size", "bucket_size")
 
 
 def test_every_public_function_is_here():
@@ -791,7 +802,7 @@ def test_whatever_stands_there_the_error_is_ours(fun):
     fun(**GOOD[fun])
     for odd_name, odd in ODD.items():
         for name in GOOD[fun] | OPTIONS:
-            if odd is None and name in (*OPTIONS, "num_segments", "dim_size"):
+            if odd is None and name in (*OPTIONS, *MAY_BE_NONE):
                 continue
             try:
                 fun(**(GOOD[fun] | {name: odd}))

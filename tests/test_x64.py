@@ -108,6 +108,8 @@ def test_a_table_of_more_than_two_to_the_31_rows():
     """Types only: the memory for one is not here."""
     rows = jax.ShapeDtypeStruct((2**32, 2), np.float32)
     ids = jax.ShapeDtypeStruct((3,), np.int64)
+    checked = lambda t, i: js.ops.take(t, i.astype(np.int32), mode="error")
+    assert jax.eval_shape(checked, rows, ids).shape == (3, 2)
     f = jax.grad(lambda t, i: js.ops.take(t, i).sum())
     assert jax.eval_shape(f, rows, ids).shape == (2**32, 2)
     text = jax.jit(f).lower(rows, ids).as_text()

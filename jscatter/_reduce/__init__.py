@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from jscatter._reduce import _exponential, _into, _moments
-from jscatter._reduce._cells import Cells, identity, wide
+from jscatter._reduce._cells import Cells, divisor, identity, wide
 from jscatter._reduce._extremum import extremum, position, row_numbers
 from jscatter._reduce._product import product, quotient
 from jscatter._reduce._winner import fill, set_
@@ -92,12 +92,13 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
 def segments(op: str, cells: Cells, updates, bucket_size=None, **params):
     """The updates of each cell reduced to one number, or each by its cell's others.
 
-    bucket_size: sums and products of so many rows are formed first.
+    bucket_size: sums of so many rows are formed first. A product rounds alike however
+      it is grouped, and what else there is ignores it.
     params: those of the op. min, max: `constant`, of what receives nothing. mean:
       `whole`, whether integers floor. variance, std: `ddof`. normalize: `eps`.
     """
-    if bucket_size is not None and op in ("add", "multiply"):
-        return _by_buckets(op, cells, updates, bucket_size)
+    if bucket_size is not None and op == "add":
+        return _by_buckets(cells, updates, bucket_size)
     if params.pop("whole", False) and jnp.issubdtype(updates.dtype, jnp.integer):
         nothing = cells.full(0, updates)
         return scatter(op, cells, nothing, updates, include_self=False)
@@ -105,8 +106,11 @@ def segments(op: str, cells: Cells, updates, bucket_size=None, **params):
         dtype = updates.dtype
         if not jnp.issubdtype(dtype, jnp.inexact):
             dtype = jnp.result_type(float)
-        out = _SEGMENTS[op](cells, wide(updates.astype(dtype)), **params)
-        return out.astype(dtype)
+        updates = wide(updates.astype(dtype))
+        if bucket_size is not None and op == "mean":
+            out = _by_buckets(cells, updates, bucket_size)
+            return (out / divisor(cells.counts(), out)).astype(dtype)
+        return _SEGMENTS[op](cells, updates, **params).astype(dtype)
     if op in ("argmax", "argmin"):
         nothing = math.prod(cells.place.indices.shape[:-1])
         return position(op[3:], cells, updates, nothing)
@@ -125,9 +129,11 @@ def _or_constant(cells: Cells, out, constant=None):
     return jnp.where(cells.counts() > 0, out, jnp.asarray(constant, out.dtype))
 
 
-def _by_buckets(op: str, cells: Cells, updates, size: int):
-    """Each bucket of rows by itself, then the buckets: rounding errors stay small."""
-    place, first = cells.place, cells.place.indices[..., :1]
+def _by_buckets(cells: Cells, updates, size: int):
+    """The sum of each bucket of rows, then of these: rounding errors stay small."""
+    place, first, dtype = cells.place, cells.place.indices[..., :1], updates.dtype
+    if dtype.name in _TINY:
+        updates = updates.astype(np.int32)
     rows = row_numbers(cells.points(), first[..., 0]).astype(first.dtype)
     number = lax.expand_dims(rows // jnp.asarray(size, rows.dtype), (rows.ndim,))
     buckets = -(-math.prod(first.shape) // size)
@@ -138,9 +144,8 @@ def _by_buckets(op: str, cells: Cells, updates, size: int):
         ),
         operand_shape=(buckets, *place.operand_shape),
     )
-    parts = segments(op, cells._replace(place=place), wide(updates))
-    total = parts.prod(0) if op == "multiply" else parts.sum(0)
-    return total.astype(updates.dtype)
+    cells = cells._replace(place=place)
+    return segments("add", cells, wide(updates)).sum(0).astype(dtype)
 
 
 def _add(cells: Cells, operand, updates, scale=None):

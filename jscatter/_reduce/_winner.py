@@ -12,6 +12,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 from jax.custom_derivatives import SymbolicZero
 
 from jscatter import _xla
@@ -51,21 +52,23 @@ def _(static, primals, tangents):
 
 def fill(cells: Cells, operand, value):
     """Set with one value for all updates: nobody has to win."""
-    static = (cells.place.updates_shape, cells.static)
+    like = jax.eval_shape(cells.take, operand)  # sharded where the operand is
+    static = (like.shape, getattr(like, "sharding", None), cells.static)
     return _fill(static, operand, cells.place.indices, value)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _fill(static, operand, indices, value):
-    shape, rest = static
-    return by_lax("set", rest, operand, indices, jnp.broadcast_to(value, shape))
+    shape, sharding, rest = static
+    updates = lax.broadcast(value, shape, out_sharding=sharding)
+    return by_lax("set", rest, operand, indices, updates)
 
 
 @_fill.defjvp
 def _(static, primals, tangents):
     operand, indices, _ = primals
     d_operand, _, d_value = tangents
-    shape, rest = static
+    shape, _, rest = static
     like = jax.ShapeDtypeStruct(shape, operand.dtype)
     cells = cells_of(rest, operand, indices, like)
     out, d_out = _fill(static, *primals), cells.cleared(d_operand, d_value)

@@ -6,7 +6,7 @@ from typing import Unpack
 
 import numpy as np
 
-from jscatter import _arguments, _call, _validate
+from jscatter import _arguments, _call
 from jscatter._call import Call, Options, SegmentOptions
 from jscatter.ops._shared import segments
 
@@ -34,8 +34,9 @@ def segment_sum(
       num_segments: an int; None takes max + 1, which needs concrete ids.
       indices_are_sorted: a promise.
       unique_indices: a promise.
-      bucket_size: for accuracy, as in `jax.ops`: sums and products are formed of so
-        many rows first, and then of these. The other reductions take it, and need none.
+      bucket_size: for accuracy, as in `jax.ops`: sums (and means) are formed of so many
+        rows first, and then of these. The other functions take and ignore it: products
+        and extrema are as accurate in any grouping.
       mode: see `jscatter.Options`.
       out_sharding: None (other values are not written yet).
       **options: see `jscatter.Options`.
@@ -232,8 +233,9 @@ def segment_max_or_constant(
     """As `segment_max`, but an empty segment is `constant`.
 
     The rule of `jraph.segment_max_or_constant`, except that a segment is empty when it
-    has no rows: one whose maximum is infinite keeps it. `constant` is a static number
-    that fits the dtype. Other Args, Returns, Raises: as `segment_sum`.
+    has no rows: one whose maximum is infinite keeps it. `constant` is a number
+    that fits the dtype; it may be traced and differentiated. Other Args, Returns,
+    Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -242,8 +244,6 @@ def segment_max_or_constant(
     >>> js.ops.segment_max_or_constant(data, ids, 3, constant=-1).tolist()
     [2.0, -1.0, 3.0]
     """
-    function = "ops.segment_max_or_constant"
-    constant = _validate.constant(function, "constant", constant)
     promises = (indices_are_sorted, unique_indices)
     tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
     return segments(
@@ -267,8 +267,9 @@ def segment_min_or_constant(
     """As `segment_min`, but an empty segment is `constant`.
 
     The rule of `jraph.segment_min_or_constant`, except that a segment is empty when it
-    has no rows: one whose minimum is infinite keeps it. `constant` is a static number
-    that fits the dtype. Other Args, Returns, Raises: as `segment_sum`.
+    has no rows: one whose minimum is infinite keeps it. `constant` is a number
+    that fits the dtype; it may be traced and differentiated. Other Args, Returns,
+    Raises: as `segment_sum`.
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
@@ -277,8 +278,6 @@ def segment_min_or_constant(
     >>> js.ops.segment_min_or_constant(data, ids, 3, constant=-1).tolist()
     [1.0, -1.0, 3.0]
     """
-    function = "ops.segment_min_or_constant"
-    constant = _validate.constant(function, "constant", constant)
     promises = (indices_are_sorted, unique_indices)
     tail = (num_segments, *promises, bucket_size, mode, out_sharding, options)
     return segments(

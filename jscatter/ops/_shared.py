@@ -18,10 +18,18 @@ def segments(
     mode,
     out_sharding,
     options,
+    *,
+    constant=...,
     **params,
 ):
-    """A call of `ops.<name>`; params are the op's own."""
+    """A call of `ops.<name>`; params are the op's own, but `constant` is an array."""
     function = f"ops.{name}"
+    if constant is None:
+        rule = "`constant` must be a number"
+        _validate.fail(TypeError, function, rule, constant=constant)
+    if type(constant) is int and constant == 0:  # most calls; also of bools
+        params["constant"] = 0
+    scalar = None if constant is ... or "constant" in params else constant
     if bucket_size is not None:
         bucket_size = _validate.positive_integer(function, "bucket_size", bucket_size)
         params["bucket_size"] = bucket_size
@@ -44,6 +52,7 @@ def segments(
         op,
         shape=(size,),
         lists=False,
+        scalar="constant",
         params=tuple(params.items()),
     )
-    return _call.run(call, None, segment_ids, data, given=given)
+    return _call.run(call, None, segment_ids, data, scalar=scalar, given=given)

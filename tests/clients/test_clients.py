@@ -15,18 +15,16 @@ import numpy as np
 import pytest
 
 HERE = pathlib.Path(__file__).parent
-PYTEST = ["-m", "pytest", "-p", "plugin", "-q", "-n0", "-o", "addopts=", "--pyargs"]
 PYTEST = ["-m", "pytest", "-p", "plugin", "-q", "-n0", "-o", "addopts="]
+# jraph's other tests fail on a JAX without `tree_map`.
 SEGMENTS = "segment or softmax or aggregat or variance or normal or ModelsTest"
+JRAPH = ["jraph._src.utils_test", "jraph._src.models_test", "-k", SEGMENTS]
+KERAS = ["keras.src.ops.math_test", "-k", "segment"]
 # name: (what to run, the least number of tests that pass)
 SUITES = {
-    "jraph": (
-        [*PYTEST, "jraph._src.utils_test", "jraph._src.models_test", "-k", SEGMENTS],
-        50,
-    ),
-    "keras": ([*PYTEST, "--pyargs", "keras.src.ops.math_test", "-k", "segment"], 20),
+    "jraph": ([*PYTEST, "--pyargs", *JRAPH], 50),
+    "keras": ([*PYTEST, "--pyargs", *KERAS], 20),
 }
-
 if sources := os.environ.get("JSCATTER_JAX_MD"):  # its tests are in its sdist only
     files = [f"{sources}/tests/{name}_test.py" for name in ("partition", "smap")]
     SUITES["jax-md"] = ([*PYTEST, *files], 150)

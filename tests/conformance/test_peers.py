@@ -114,8 +114,13 @@ def torch_cases():
     once = np.array([3, 1, 0])  # PyTorch's set is right where no index is twice
     yield (
         "index_copy",
-        lambda x, u: js.tf.tensor_scatter_nd_update(x, once[:, None], u[:3]),
+        lambda x, u: js.mint.index_copy(x, 0, once, u[:3]),
         lambda x, u: x.index_copy(0, torch.tensor(once), u[:3]),
+    )
+    yield (
+        "index_fill",  # indices that stand twice, too
+        lambda x, u: js.mint.index_fill(x, 0, rows, u[0, 0]),
+        lambda x, u: x.index_fill(0, ids, u[0, 0]),
     )
     yield (
         "gather",
@@ -303,7 +308,7 @@ def test_rows_of_a_matrix(name):
 
 
 def test_enough_was_compared():
-    assert len(TORCH) >= 22 and len(TENSORFLOW) >= 12 and len(JAX) >= 4
+    assert len(TORCH) >= 23 and len(TENSORFLOW) >= 12 and len(JAX) >= 4
     assert len(BY_ROW) >= 13
 
 
