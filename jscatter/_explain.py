@@ -105,7 +105,7 @@ def explain(fun, *args, platform: str | None = None) -> Explanation:
 
     >>> import jax.numpy as jnp
     >>> import jscatter as js
-    >>> f = lambda x, ids: js.ops.segment_sum(x, ids, 3) + x[0]
+    >>> f = lambda x, ids: js.ops.segment_sum(x, ids, 3) + x[:3]
     >>> ids = jnp.array([0, 2, 0, 1])
     >>> found = js.explain(f, jnp.ones((4, 2)), ids, platform="tpu")
     >>> [(row.function, row.operation, row.shapes) for row in found.rows]

@@ -124,6 +124,11 @@ MORE |= {"max_or_constant 2": dict(constant=1), "min_or_constant 2": dict(consta
 PYG = dict(sum="add", mul="multiply", mean="mean", min="min", max="max")
 
 
+def of(u, more):
+    """Bools take no Python int."""
+    return {k: bool(v) for k, v in more.items()} if u.dtype == bool else more
+
+
 def one(u):
     return u.ravel()[0] if u.size else u.dtype.type(0)
 
@@ -257,7 +262,7 @@ def functions(family):
     for name, more in MORE.items():
         op = name.split()[0]
         fun = getattr(ops, f"segment_{op}")
-        run = lambda x, p, i, u, o, f=fun, m=more: f(u, i, p[0], **m, **o)
+        run = lambda x, p, i, u, o, f=fun, m=more: f(u, i, p[0], **of(u, m), **o)
         table[name] = (op, run)
     run = lambda x, p, i, u, o: tf.unsorted_segment_sqrt_n(u, i, p[0], **o)
     table["unsorted_segment_sqrt_n"] = ("sum_over_root", run)
