@@ -185,9 +185,9 @@ def index_add(input, dim, index, source, *, alpha=1, **options: Unpack[Options])
     """
     dim = _validate.dim("mint.index_add", "dim", dim)
     call = Call("mint.index_add", _ROWS, "rows", "add", dim, wide_indices=True)
-    call = call._replace(scalar="alpha")
     if type(alpha) is int and alpha == 1:  # nothing to multiply
         return _call.run(call, input, index, source, given=options)
+    call = call._replace(scalar="alpha")
     if alpha is None:
         rule = "`alpha` must be a number"
         _validate.fail(TypeError, "mint.index_add", rule, alpha=alpha)
