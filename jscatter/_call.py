@@ -147,7 +147,7 @@ def run(call: Call, operand, indices, updates=None, *, scalar=None, given: Optio
         as_given = _arguments.indices(
             call.function, name, as_given, lists=lists, narrow=False
         )
-        _checks.concrete(place, as_given, call.form == "nd")
+        _checks.concrete(place, as_given)
         return out
     return compiled(call, operand, indices, updates, scalar)
 
@@ -245,7 +245,7 @@ def _traced(call: Call, operand, indices, updates, scalar):
     indices = _canonical.widen(indices)
     if call.options.mode == "error":
         place = _checks.place(call, operand.shape, indices.ndim)
-        _checks.traced(place, indices, call.form == "nd")
+        _checks.traced(place, indices)
     if call.form == "nd":
         place = _canonical.nd(operand.shape, indices, call.dim)
     elif call.form == "along":
@@ -261,7 +261,7 @@ def _traced(call: Call, operand, indices, updates, scalar):
     if scalar is not None:
         name, like = call.scalar, updates if call.shape is not None else operand
         scalar = _validate.scalar(call.function, name, jnp.asarray(scalar), like)
-        params["scale" if name == "alpha" else name] = scalar
+        params[name] = scalar
     if isinstance(operand, jax.ShapeDtypeStruct):
         out = _reduce.segments(call.op, cells, updates, **params)
         return out.reshape(shape) if call.form == "nd" else out

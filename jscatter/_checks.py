@@ -23,6 +23,7 @@ class Place(NamedTuple):
 
     Attributes:
       function, name: the public function, and what it calls its indices.
+      vectors: whether the last dimension of indices is the index.
       sizes: of the axes that the components of an index name, one each.
       lanes: the dimensions of indices that are batches: promises are made in each.
       wrap, is_sorted, is_unique: what was asked and promised.
@@ -30,6 +31,7 @@ class Place(NamedTuple):
 
     function: str
     name: str
+    vectors: bool
     sizes: tuple
     lanes: tuple[int, ...]
     wrap: bool
@@ -39,8 +41,8 @@ class Place(NamedTuple):
 
 def place(call, shape, ndim: int) -> Place:
     """Of a call on an operand of `shape` with indices of rank `ndim`."""
-    o, lanes = call.options, ()
-    if call.form == "nd":
+    o, lanes, vectors = call.options, (), call.form == "nd"
+    if vectors:
         sizes, lanes = shape[call.dim :], tuple(range(call.dim))
     else:
         dim = call.dim % len(shape)
@@ -48,21 +50,23 @@ def place(call, shape, ndim: int) -> Place:
         if call.form == "along":
             lanes = tuple(d for d in range(ndim) if d != dim)
     promises = o.indices_are_sorted, o.unique_indices
-    return Place(call.function, call.names[1], sizes, lanes, o.wrap, *promises)
+    name = call.names[1]
+    return Place(call.function, name, vectors, sizes, lanes, o.wrap, *promises)
 
 
-def concrete(place: Place, indices, vectors: bool):
-    """Raises IndexError for the first fault. vectors: the last axis is the index."""
+def concrete(place: Place, indices):
+    """Raises IndexError for the first fault."""
     indices = np.asarray(indices)
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.iinfo(np.int64).max)
-    indices = _as_vectors(indices.astype(np.int64), vectors)
+    indices = _as_vectors(indices.astype(np.int64), place.vectors)
     for bad, text in _faults(np, place, indices):
         if bad.any():
-            raise IndexError(text.format(**_first(np, bad, indices, vectors)))
+            found = _first(np, bad, indices, place.vectors)
+            raise IndexError(text.format(**found))
 
 
-def traced(place: Place, indices, vectors: bool):
+def traced(place: Place, indices):
     """Leaves checks in the program."""
     from jax.experimental import checkify  # not at import
 
@@ -72,10 +76,10 @@ def traced(place: Place, indices, vectors: bool):
             f"{place.function}: mode='error' of traced indices is not written yet for a"
             " mesh with Explicit axes."
         )
-    indices = _as_vectors(indices, vectors)
+    indices = _as_vectors(indices, place.vectors)
     for bad, text in _faults(jnp, place, indices):
         if bad.size:
-            found = _first(jnp, bad, indices, vectors)
+            found = _first(jnp, bad, indices, place.vectors)
             checkify.debug_check(~bad.any(), text, **found)
 
 
@@ -144,9 +148,7 @@ def _unsorted(xp, x):
 def _repeated(xp, x):
     """Which vectors stood before."""
     if not x.shape[-1]:  # empty vectors are all the same
-        return xp.broadcast_to(
-            (xp.arange(len(x)) > 0).reshape(-1, *[1] * (x.ndim - 2)), x.shape[:-1]
-        )
+        x = xp.zeros((*x.shape[:-1], 1), x.dtype)
     keys = [x[..., k] for k in range(x.shape[-1])]
     order = xp.lexsort(keys, axis=0)
     in_order = xp.take_along_axis(x, order[..., None], 0)

@@ -119,30 +119,30 @@ def explain(fun, *args, platform: str | None = None) -> Explanation:
     chosen = {} if platform is None else {"lowering_platforms": (platform,)}
     lowered = jitted.trace(*args).lower(**chosen)
     module = lowered.compiler_ir("stablehlo").operation
-    rows, called, seen = [], set(), set()
-    for path, name, row in _found(module):
-        scope = path if row.function and row.implementation != "xla" else ""
-        if scope and name == _CALL:
-            called.add(scope)
-        elif scope and scope in seen:
-            continue
-        seen.add(scope)
-        rows.append((scope, name, row))
+    found = list(_found(module))
     # A kernel is a custom call, and what else it lowers to a part of it; one without a
     # custom call (an interpreted one) is known by the first of its operations.
-    kept = [row for scope, name, row in rows if scope not in called or name == _CALL]
-    return Explanation(platform or jax.default_backend(), tuple(kept))
+    calls = {kernel for kernel, name, _ in found if name == _CALL}
+    first: dict[str, int] = {}
+    rows = []
+    for k, (kernel, name, row) in enumerate(found):
+        known_by = (
+            name == _CALL if kernel in calls else first.setdefault(kernel, k) == k
+        )
+        if not kernel or known_by:
+            rows.append(row)
+    return Explanation(platform or jax.default_backend(), tuple(rows))
 
 
 def _found(op: Any) -> Iterator[tuple[str, str, Row]]:
-    """Of each scatter, gather and operation of a kernel the scope, name and row."""
+    """(a kernel's scope or "", name, row) of scatters, gathers, kernels' operations."""
     name = op.operation.name
     path, frames = _split(str(op.location))
     scope = _select.read_scope(path)
     kernel = scope is not None and scope["choice"] != "xla"
     if (name in _OPERATIONS or kernel) and len(op.results):
-        end = path[: scope["end"]] if scope else ""
-        yield end, name, _row(op, name, path, frames, scope)
+        row = _row(op, name, path, frames, scope)
+        yield path[: scope["end"]] if scope and kernel else "", name, row
     for region in op.regions:
         for block in region:
             for child in block:

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 
 from jscatter._reduce import _exponential, _into, _moments
-from jscatter._reduce._cells import Cells, divisor, identity, wide
+from jscatter._reduce._cells import Cells, identity, wide
 from jscatter._reduce._extremum import extremum, position, row_numbers
 from jscatter._reduce._product import product, quotient
 from jscatter._reduce._winner import fill, set_
@@ -62,7 +62,7 @@ def gather(cells: Cells, operand):
 def scatter(op: str, cells: Cells, operand, updates, **params):
     """`operand` with `updates` combined into it, in the place's operand shape.
 
-    params: those of the op. add: `scale`, a factor of the updates. add, multiply, min,
+    params: those of the op. add: `alpha`, a factor of the updates. add, multiply, min,
       max, mean: `include_self`. sum_log: `epsilon`.
     """
     operand, dtype = _in_place(cells, operand), operand.dtype
@@ -78,7 +78,7 @@ def scatter(op: str, cells: Cells, operand, updates, **params):
         return extremum(op, cells, operand, updates, **params)
     if op in ("add", "subtract"):
         updates = -updates if op == "subtract" else updates
-        return _add(cells, operand, updates, params.get("scale"))
+        return _add(cells, operand, updates, params.get("alpha"))
     if op == "multiply":
         return product(cells, operand, updates)
     if op == "divide":  # by the product, so that the quotient rounds once
@@ -108,8 +108,7 @@ def segments(op: str, cells: Cells, updates, bucket_size=None, **params):
             dtype = jnp.result_type(float)
         updates = wide(updates.astype(dtype))
         if bucket_size is not None and op == "mean":
-            out = _by_buckets(cells, updates, bucket_size)
-            return (out / divisor(cells.counts(), out)).astype(dtype)
+            params["total"] = _by_buckets(cells, updates, bucket_size)
         return _SEGMENTS[op](cells, updates, **params).astype(dtype)
     if op in ("argmax", "argmin"):
         nothing = math.prod(cells.place.indices.shape[:-1])
@@ -148,13 +147,13 @@ def _by_buckets(cells: Cells, updates, size: int):
     return segments("add", cells, wide(updates)).sum(0).astype(dtype)
 
 
-def _add(cells: Cells, operand, updates, scale=None):
+def _add(cells: Cells, operand, updates, alpha=None):
     dtype = operand.dtype
-    if scale is not None:
-        # A NaN in a dropped row would reach the scale's gradient. And scaled updates
+    if alpha is not None:
+        # A NaN in a dropped row would reach alpha's gradient. And scaled updates
         # must not be rounded one by one.
         operand, updates = wide(operand), wide(cells.kept(updates))
-        updates = updates * scale.astype(updates.dtype)
+        updates = updates * alpha.astype(updates.dtype)
     return cells.add(operand, updates).astype(dtype)
 
 

@@ -13,9 +13,10 @@ from jscatter._reduce._cells import Cells, cells_of, divisor
 from jscatter._reduce._extremum import extremum
 
 
-def mean(cells: Cells, updates):
-    """0 where there are none."""
-    total = cells.add(cells.full(0, updates), updates)
+def mean(cells: Cells, updates, total=None):
+    """0 where there are none. total: the sums, if they are known."""
+    if total is None:
+        total = cells.add(cells.full(0, updates), updates)
     return total / divisor(cells.counts(), total)
 
 

@@ -42,10 +42,10 @@ def segments(
         given["unique_indices"] = unique_indices
     if out_sharding is not None:
         given["out_sharding"] = out_sharding
-    size = num_segments
-    if type(size) is not int or size < 0:
-        ids = ("segment_ids", segment_ids)
-        size = _arguments.size(function, "num_segments", size, *ids, lists=False)
+    ids = "segment_ids"
+    size = _arguments.size(
+        function, "num_segments", num_segments, ids, segment_ids, lists=False
+    )
     names = ("num_segments", "segment_ids", "data")
     call = Call(
         function,
